@@ -1,5 +1,5 @@
-//! Private system calls about time beyond Linux, and the records they carry. Outside Entresol the
-//! calls answer ENOSYS, like all unknown numbers.
+//! Private system calls about time beyond Linux, and their records. Outside Entresol the
+//! calls return ENOSYS, like all unknown numbers.
 //!
 //! Records are words of 64 bits, or two halves of one. `docs/CHECKPOINT.md` has the JSON
 //! form; a change here needs a new [`VERSION`].
@@ -7,22 +7,21 @@
 use crate::bytes::layout;
 use ids::Nanos;
 
-/// Of the records below.
+/// The version of the records below.
 pub const VERSION: u64 = 1;
 /// The most records that one call handles.
 pub const RECORDS_MAX: usize = 64;
 
 /// The private calls' numbers.
 pub mod call {
-    /// `(buffer, count, cursor, flags)`: copies up to `count` [`TimerRecord`](super::TimerRecord)s
-    /// from `*cursor` on and moves it ([`END`](super::END): no more). With [`TAKE`](super::TAKE) the timers are
-    /// deleted by the same act: a signal is either delivered before or in the record. Returns
-    /// how many.
+    /// `(buffer, count, cursor, flags)`: copies up to `count` [`TimerRecord`](super::TimerRecord)s from `*cursor` on
+    /// and advances the cursor ([`END`](super::END): no more). With [`TAKE`](super::TAKE) the timers are deleted in the
+    /// same step: a signal is either delivered before or in the record. Returns the number of records.
     pub const TIMERS_COPY: usize = 0x0e57_0010;
-    /// `(records, count)`: makes timers with these ids, clocks and notifications, disarmed.
-    /// Returns how many; the error of the first only if that is none.
+    /// `(records, count)`: makes timers with these ids, clocks and notifications, disarmed. Returns the number made, or
+    /// the error of the first if that is 0.
     pub const TIMERS_MAKE: usize = 0x0e57_0011;
-    /// `(records, count)`: they go on where they were. Returns how many.
+    /// `(records, count)`: continues timers where they were. Returns the number.
     pub const TIMERS_START: usize = 0x0e57_0012;
     /// `(id)`: the next timer's id.
     pub const TIMERS_NEXT_ID: usize = 0x0e57_0013;
@@ -34,7 +33,7 @@ pub mod call {
 
 /// To [`call::TIMERS_COPY`]: delete them.
 pub const TAKE: u64 = 1;
-/// Where a cursor has come to the end.
+/// The cursor at the end.
 pub const END: u64 = u64::MAX;
 
 /// One POSIX timer.
@@ -48,7 +47,7 @@ pub struct TimerRecord {
     pub notify: i32,
     /// `sigev_signo`.
     pub signo: i32,
-    /// The thread that it tells, for SIGEV_THREAD_ID.
+    /// The thread that gets the signal, for SIGEV_THREAD_ID.
     pub tid: i32,
     /// [`TimerRecord::RUNS`] and the others.
     pub flags: u32,
@@ -97,7 +96,7 @@ pub struct ProcessRecord {
     pub clocks: [Nanos; 4],
     /// CLOCK_PROCESS_CPUTIME_ID, user time, system time.
     pub cpu: [Nanos; 3],
-    /// ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF: what is left, and the period.
+    /// ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF: the remaining time and the period.
     pub itimers: [[Nanos; 2]; 3],
     /// RLIMIT_CPU (seconds), RLIMIT_RTTIME (microseconds), each soft and hard, as `getrlimit(2)` says.
     pub limits: [[u64; 2]; 2],
@@ -120,8 +119,8 @@ pub struct ThreadRecord {
 
 layout!(ThreadRecord: 32 { 0 tid, 8 cpu });
 
-/// How a process is asked from outside, and answers: a signal that is ignored by default, with a value that
-/// names a socket at which the asker listens. The process connects and sends the descriptor of a file. The file has
+/// The protocol of a request to a process and of its answer: a signal that is ignored by default, with a value that
+/// names a socket on which the requester listens. The process connects and sends the descriptor of a file. The file has
 /// items, each a kind and a size in bytes (32 bits each), followed by that many bytes.
 pub mod request {
     /// SIGURG.

@@ -114,7 +114,7 @@ impl CloneArgs {
     /// thread and of a sibling, which has the caller's (`copy_process`), and CLONE_DETACHED.
     pub const fn from_clone(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64) -> CloneArgs {
         let has_signal = flags & (clone_flags::THREAD | clone_flags::PARENT) == 0;
-        // A number above all signals tells the parent nothing (`do_notify_parent`). It is an error there.
+        // Linux sends the parent nothing for a number above all signals (`do_notify_parent`). It is an error there.
         let signal = flags & clone_flags::CSIGNAL;
         let signal = if signal > 64 { 0 } else { signal };
         // With a pid file descriptor it is an error there, too.

@@ -1,6 +1,6 @@
-//! How one process under Entresol makes a call about a thread of another one: the signal of [`crate::checkpoint::request`],
-//! with a value of its own, names a socket at which the asker listens. The process connects, is told the call and answers.
-//! The memory behind the call's pointer travels with it.
+//! How one process under Entresol makes a call about a thread of another one: the signal of
+//! [`crate::checkpoint::request`], with its own value, names a socket on which the requester listens. The process
+//! connects, receives the call and sends the result. The memory at the call's pointer travels with both.
 
 use crate::bytes::layout;
 use crate::nr;
@@ -38,15 +38,15 @@ pub const fn name(number: u32) -> [u8; NAME] {
 /// Where a call about a thread, which its first argument names, has its pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// The argument that is a pointer, and how many bytes it points to; `None`: none is.
+    /// The index of the pointer argument, and how many bytes it points to; `None`: there is none.
     pub pointer: Option<(usize, usize)>,
-    /// The host writes there, else it reads.
+    /// The call writes to the pointer; otherwise it reads.
     pub answers: bool,
 }
 
 impl Shape {
-    /// Of a call with these arguments; `None` if it is not one of those, or more than [`ROOM`] bytes belong to it. `size` is
-    /// the first word at its pointer, where that is the size of a structure.
+    /// The shape of a call with these arguments; `None` if it is not a call about a thread, or if it has more than
+    /// [`ROOM`] bytes. `size` is the first word at its pointer, if that is the size of a structure.
     pub fn of(call: usize, args: &[u64; 6], size: u32) -> Option<Shape> {
         let len = |at: usize| args[at] as u32 as usize;
         let (pointer, answers) = match call {
@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// The call, as it is told.
+/// A call, as it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// Its number.

@@ -85,7 +85,7 @@ impl SigInfo {
         SigInfo::with(signal, si_code::KERNEL, [0; 4])
     }
 
-    /// Of a signal whose information could not be kept (`collect_signal`): SI_USER, pid 0, uid 0.
+    /// The information of a signal whose own could not be kept (`collect_signal`): SI_USER, pid 0, uid 0.
     pub const fn lost(signal: Signal) -> SigInfo {
         SigInfo::with(signal, si_code::USER, [0; 4])
     }
@@ -162,7 +162,7 @@ impl SigInfo {
         self.data[1] as i32
     }
 
-    /// The same with another number, as `rt_sigqueueinfo(2)` overwrites it.
+    /// The same information with another signal number, as `rt_sigqueueinfo(2)` overwrites it.
     pub const fn with_signal(mut self, signal: Signal) -> SigInfo {
         self.signo = signal.raw();
         self

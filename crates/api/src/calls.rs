@@ -50,7 +50,7 @@ pub struct NotMade {
     pub error: io::Error,
 }
 
-/// Makes all of them, disarmed, or none.
+/// Makes all timers, disarmed, or none.
 pub fn make_timers(timers: &[TimerRecord]) -> Result<(), NotMade> {
     in_rounds(call::TIMERS_MAKE, timers).inspect_err(|failed| {
         for made in &timers[..failed.at] {
@@ -60,7 +60,7 @@ pub fn make_timers(timers: &[TimerRecord]) -> Result<(), NotMade> {
     })
 }
 
-/// They go on where they were.
+/// Continues the timers where they were.
 pub fn start_timers(timers: &[TimerRecord]) -> Result<(), NotMade> {
     in_rounds(call::TIMERS_START, timers)
 }

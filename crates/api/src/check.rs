@@ -1,4 +1,4 @@
-//! Reading a checkpoint: everything is looked at before anything is done with it.
+//! Parsing a checkpoint: it is checked as a whole before any of it is used.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Checkpoint {
     /// Reads the JSON.
     ///
     /// # Errors
-    /// It is none, it is from the future, it was changed, or it says what cannot be.
+    /// The text is not a checkpoint, is of a newer version, was changed, or has impossible values.
     pub fn from_json(text: &str) -> Result<Self, Damaged> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| in_text(&e))?;
         let format = value.get("format").and_then(serde_json::Value::as_str);

@@ -9,7 +9,7 @@ pub const FORMAT: &str = "entresol-time";
 /// The version of the form that this library writes and reads.
 pub const VERSION: u32 = 1;
 
-/// A process's time at one moment (each timer at its own: nothing is stopped for it).
+/// A process's time at one moment (each timer at its own moment: nothing is stopped).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
@@ -17,7 +17,7 @@ pub struct Checkpoint {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// A sum over everything else: a file that was cut, joined or changed is refused. `None`: not looked at.
+    /// A checksum of everything else: a file that was cut, joined or changed is refused. `None`: not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
     /// The process.
@@ -122,7 +122,7 @@ pub struct Limit {
     pub hard: Option<u64>,
 }
 
-/// Whom a timer tells.
+/// The receiver of a timer's signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Notify {
@@ -146,11 +146,11 @@ pub struct TimerState {
     pub clock: i32,
     /// The thread whose CPU clock that is; 0 for other clocks.
     pub clock_tid: i32,
-    /// Whom it tells.
+    /// The receiver of its signal.
     pub notify: Notify,
     /// Which signal.
     pub signal: i32,
-    /// The thread that it tells, or 0.
+    /// The thread that gets its signal, or 0.
     pub tid: i32,
     /// `sigev_value`.
     pub value: u64,

@@ -1,7 +1,8 @@
-//! Asking another process, by a signal that its service thread takes (`abi::checkpoint::request`).
+//! Requests to another process, by a signal that its service thread takes (`abi::checkpoint::request`).
 //!
-//! The process may be hostile: a signal goes only to one that carries the image, by a descriptor that stands for that
-//! very process, and is one that is ignored by default. Its answer is a file of its own, which is read up to a limit.
+//! The process may be hostile. So the signal is one that is ignored by default, it is sent only to a process that maps
+//! the image, and through a descriptor of that very process. The process answers with a file, of which a limited length
+//! is read.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -30,7 +31,7 @@ const MAPS_MAX: u64 = 16 << 20;
 /// Why a process was not asked, or has not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// There is none of that id, or it may not be looked at.
+    /// There is no process with that id, or it may not be inspected.
     #[error("process {0}: {1}")]
     NoProcess(i32, io::Error),
     /// It is not ours to ask.
@@ -53,7 +54,7 @@ pub enum NoAnswer {
     Own(#[from] io::Error),
 }
 
-/// A process that carries the image. A signal to it reaches this process or none, even if its id is given again.
+/// A process that maps the image. A signal reaches this process or none, even if its id is reused.
 #[derive(Debug)]
 pub struct Target(OwnedFd);
 
@@ -78,10 +79,10 @@ impl Target {
         }
     }
 
-    /// Sends a request. A process that does not know it ignores it, or has a handler of its own for SIGURG.
+    /// Sends a request. A process that does not know it ignores it, or handles SIGURG itself.
     ///
     /// # Errors
-    /// The process is gone, or its user is another.
+    /// The process is gone, or belongs to another user.
     pub fn send(&self, value: u64) -> io::Result<()> {
         let mut info = [0_u8; 128];
         info[0..4].copy_from_slice(&request::SIGNAL.to_ne_bytes());
@@ -110,7 +111,7 @@ pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
             next += AGAIN;
         }
         match listener.accept() {
-            // Anybody can connect: only the process's own answer counts.
+            // Any process can connect: only the answer of `pid` counts.
             Ok((stream, _)) if peer(&stream)? == pid => {
                 if let Some(file) = receive(&stream)? {
                     return read(pid, &bytes(pid, file)?);
@@ -129,7 +130,7 @@ pub fn ask(pid: i32) -> Result<Checkpoint, NoAnswer> {
 /// Whether a process has the image, and so runs under Entresol.
 ///
 /// # Errors
-/// There is no such process, or it may not be looked at.
+/// There is no such process, or it may not be inspected.
 pub fn has_image(pid: i32) -> io::Result<bool> {
     let mut maps = BufReader::new(File::open(format!("/proc/{pid}/maps"))?.take(MAPS_MAX));
     let mut line = Vec::new();
@@ -160,7 +161,7 @@ pub(crate) fn nameless_file() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// A socket for answers, and its number.
+/// A socket for answers, and its number, which is part of its name.
 fn listen() -> io::Result<(u32, UnixListener)> {
     loop {
         let number = RandomState::new().hash_one(std::process::id()) as u32;
@@ -209,7 +210,7 @@ fn receive(stream: &UnixStream) -> io::Result<Option<File>> {
         if rights.is_null() || (*rights).cmsg_type != libc::SCM_RIGHTS {
             return Ok(None);
         }
-        // More than one would be left open; this process ends soon.
+        // Further descriptors would stay open; this process ends soon.
         Ok(Some(File::from_raw_fd(libc::CMSG_DATA(rights).cast::<i32>().read_unaligned())))
     }
 }

@@ -3,17 +3,17 @@
 //! ```no_run
 //! use entresol_api::restart;
 //!
-//! // At the start: what the program before this one has left.
+//! // At the start: the timers of the program before this one.
 //! if let Some(left) = restart::inherited().expect("a good checkpoint") {
 //!     restart::restore(&left, restart::same_threads).expect("all timers are back");
 //! }
-//! // Later: become the new program. It returns only if that fails, and the timers are back then.
+//! // Later: become the new program. This returns only if it fails; the timers are restored then.
 //! let error = restart::exec(&mut std::process::Command::new("/proc/self/exe"));
 //! eprintln!("no restart: {error}");
 //! ```
 //! Signals delivered before [`save`] belong to the old program, later ones to the new one: block the
-//! timers' signals before, and set the new handlers up before [`restore`]. Timers that another thread makes
-//! meanwhile are lost with the old program.
+//! timers' signals first, and install the new handlers before [`restore`]. Timers that another thread makes
+//! in between are lost with the old program.
 
 use std::env;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub fn save() -> Result<Checkpoint, Unavailable> {
     copy(true)
 }
 
-/// The same, and the timers stay.
+/// As [`save`], but the timers stay.
 ///
 /// # Errors
 /// Outside Entresol.
@@ -61,7 +61,7 @@ pub enum NotRestored {
     /// The checkpoint is refused.
     #[error("the checkpoint is damaged: {0}")]
     Damaged(#[from] Damaged),
-    /// Nobody stands in for a thread.
+    /// No thread here replaces a thread of the checkpoint.
     #[error("timer {id} belongs to thread {tid}, and no thread here stands in for it")]
     NoOwner {
         /// The timer.
@@ -79,19 +79,21 @@ pub enum NotRestored {
     },
 }
 
-/// For [`restore`] in the same process: the main thread stands in for the main thread, which keeps its id.
+/// For [`restore`] in the same process: only the main thread, which keeps its id, gets the timers of the old main
+/// thread.
 #[must_use]
 pub fn same_threads(tid: i32) -> Option<i32> {
     (tid == std::process::id() as i32).then_some(tid)
 }
 
-/// Makes all timers of the checkpoint, or none. `stands_in`: the thread that gets what a thread of then had.
+/// Makes all timers of the checkpoint, or none. `stands_in` returns the thread that replaces a thread of the
+/// checkpoint.
 ///
 /// # Errors
-/// [`NotRestored`]; nothing was changed then, and nothing has expired.
+/// [`NotRestored`]; then nothing has changed and nothing has expired.
 pub fn restore(from: &Checkpoint, stands_in: impl Fn(i32) -> Option<i32>) -> Result<(), NotRestored> {
     let process = calls::process()?;
-    // Clocks that begin at the boot go on from what they read here and now.
+    // After another boot, times of clocks that begin at the boot are shifted to what the clocks read now.
     let same_boot = from.boot == boot();
     let shift = |then: u64, now: ids::Nanos| if same_boot { 0 } else { now.0 as i64 - then as i64 };
     let monotonic = shift(from.clocks.monotonic, process.clocks[0]);
@@ -165,7 +167,7 @@ fn hand_over(saved: &Checkpoint, command: &mut Command) -> io::Result<File> {
     Ok(file)
 }
 
-/// The checkpoint that the program before this one has left. Asks once: the variable and the file are gone afterwards.
+/// The checkpoint that the program before this one has left, once: this removes the variable and the file.
 ///
 /// # Errors
 /// There is one, and it cannot be read or is damaged.

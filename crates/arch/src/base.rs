@@ -53,10 +53,10 @@ pub unsafe fn own_word<const AT: usize>() -> u32 {
     v
 }
 
-/// The same for a pointer, which never changes.
+/// A pointer of this host thread's block, as in [`own_word`]; it never changes.
 ///
 /// # Safety
-/// A field of eight bytes must be there, which is set before the block is used.
+/// A field of eight bytes must be there, set before the block is used.
 #[inline(always)]
 pub unsafe fn own_pointer<const AT: usize>() -> *const () {
     let v;

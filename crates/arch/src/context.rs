@@ -56,11 +56,11 @@ pub struct Context {
     pub call: u32,
 }
 
-/// In [`Context::call`]: the thread did not come by a system call.
+/// In [`Context::call`]: the thread did not enter by a system call.
 pub const NO_CALL: u32 = u32::MAX;
 
-/// The processor's description of a thread's last fault. Linux keeps it with the thread (`thread_struct`) and writes
-/// it into every signal frame.
+/// The processor's description of a thread's last fault. Linux keeps it in the thread (`thread_struct`) and writes it
+/// into every signal frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Trapped {
@@ -134,13 +134,12 @@ impl Default for Context {
 }
 
 impl Context {
-    /// Takes the thread for a carrier; false if another has it.
+    /// Claims the thread for a carrier; false if another carrier has it.
     ///
-    /// A load and a store, no exchange: in a kernel without faults the run queue's lock orders all
-    /// takers, and the check is for one with faults. Two carriers that take the thread in the
-    /// same few nanoseconds may both find it free. Then the word names the later one, and the
-    /// earlier one finds that out when it gives the thread back, which is its next switch at the
-    /// latest. So a thread that was resumed twice is noticed always, nearly always before it runs.
+    /// A load and a store, not an exchange: the run queue's lock orders all claims, and the check is there to detect a
+    /// kernel in which it does not. Two carriers that claim the thread within a few nanoseconds may both find it free.
+    /// The word then names the later one, and the earlier one finds out in [`Context::release`], at its next switch. So
+    /// a thread that is resumed twice is always noticed, nearly always before it runs.
     #[inline(always)]
     pub fn claim(&self, carrier: u32) -> bool {
         let free = self.claim.load(Ordering::Acquire) == 0;
@@ -207,8 +206,8 @@ pub struct Gs {
     pub control_words: u64,
     /// xmm0–15 of a thread that came by [`Kind::CallVectors`].
     pub xmm: [u128; 16],
-    /// 1 from when a thread is loaded until the last steps of the way out: its FS base is in its `Context` and perhaps
-    /// not in the register yet. To write the register empties the pipeline, so what is left to do is done before.
+    /// 1 from loading a thread until the last steps of the way out: its FS base is in its `Context` and perhaps not in
+    /// the register yet. Writing the register empties the pipeline, so it is done last.
     pub fs_base_due: u32,
 }
 

@@ -14,11 +14,10 @@
 //! Not one instruction here writes to the user's stack (law 3).
 //!
 //! **Two windows.** A host signal (tick, kick) that arrives while the instruction pointer
-//! is in the image only leaves a mark in `Gs::pending`. `resume` looks at the mark as its
-//! first act, and between that look and the last `jmp` nobody would look again:
-//! so a signal that finds the instruction pointer in
-//! [`resume_start`]..[`resume_end`] restarts at [`again`], which is allowed because
-//! everything up to the jump is made from the `Context`, and that is still whole.
+//! is in the image only sets a bit in `Gs::pending`. `resume` checks these bits first; nothing
+//! would check them again between that and the last `jmp`. So a signal that finds the instruction
+//! pointer in [`resume_start`]..[`resume_end`] restarts at [`again`]. That is allowed because
+//! everything up to the jump is loaded from the `Context`, which is still intact.
 //! The other window is that of a waiting host call, see [`host_call`].
 
 use crate::context::{Context, Gs, flag};
@@ -50,8 +49,8 @@ global_asm!(
     "mov rdi, rsp",
     "mov rsp, gs:[24]",
     ".endm",
-    // rdi = Context: to the function for its call, by a jump. It leaves by one, too, so that no return is expected
-    // that does not come, and none is made behind a host call, after which some processors guess returns wrong.
+    // rdi = Context: jumps to the function for its call, which also leaves by a jump. A call would make the processor
+    // predict a return that never comes, and some processors mispredict returns after a host call.
     ".macro entresol_handle_call",
     "sub rsp, 8",
     "cmp dword ptr [rdi], {sched_yield}",
@@ -121,7 +120,7 @@ global_asm!(
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- entry by a system call that the handler of a host signal has copied out --------
-    // The Context is as it is after the call, except for the result.
+    // The Context is as after the call, except for the result.
     ".globl entresol_entry_copied",
     ".hidden entresol_entry_copied",
     ".p2align 4",
@@ -162,7 +161,7 @@ global_asm!(
     "mov r14, [rdi + 112]",
     "mov r15, [rdi + 120]",
     "mov rsp, [rdi + 56]",
-    // by a jump that leaves the flags as they are: another thread than the one that came in?
+    // Jumps that keep the flags: is this another thread than the one that entered?
     "mov ecx, gs:[320]",
     "jrcxz 6f",
     "mov rax, [rdi + 144]",
@@ -261,7 +260,7 @@ global_asm!(
     ".globl entresol_resume_end",
     ".hidden entresol_resume_end",
     "entresol_resume_end:",
-    // ---- something arrived before the thread was back: look again ---------------------
+    // ---- a host signal arrived before the thread was back: check again ----------------
     ".globl entresol_again",
     ".hidden entresol_again",
     "entresol_again:",
@@ -273,9 +272,9 @@ global_asm!(
     "mov rdi, rax",
     "jmp entresol_resume",
     // ---- a host call that may wait ----------------------------------------------------
-    // rdi = &[nr, a0..a5]. Between the look at Gs::interrupt and the instruction after
-    // `syscall`, an interrupt signal moves us to the label that answers -ERESTARTNOINTR, so that an
-    // interrupt asked for just before the call is never lost.
+    // rdi = &[nr, a0..a5]. Between the check of Gs::interrupt and the instruction after `syscall`, an interrupt signal
+    // moves us to the label that returns -ERESTARTNOINTR, so that an interrupt requested just before the call is never
+    // lost.
     ".globl entresol_host_call",
     ".hidden entresol_host_call",
     ".p2align 4",
@@ -349,33 +348,33 @@ pub const SCHED_YIELD: usize = 24;
 /// As above.
 pub const FUTEX: usize = 202;
 
-/// Where the entries go on: the machine's functions, in the order call, preempt,
-/// carrier, again, yield, futex, copied. They are words and not symbols, so that the image exports nothing. Behind them
-/// are both handlers of futex calls, of which the one in force is copied to its place.
+/// The functions that the entries jump to, in the order call, preempt, carrier, again, yield, futex, copied; then both
+/// handlers of futex calls, one of which is copied to the place of futex. They are words and not symbols, so that the
+/// image exports nothing.
 static HANDLERS: [AtomicPtr<()>; 9] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 9];
 
 /// The functions that the entries call. Those of system calls leave by [`resume`], the others return the context to resume.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
-    /// A system call that is none of the two below: the thread's context.
+    /// Any system call except those below, with the thread's context.
     pub call: extern "C" fn(*mut Context) -> !,
-    /// `sched_yield(2)`, the same.
+    /// `sched_yield(2)`.
     pub sched_yield: extern "C" fn(*mut Context) -> !,
-    /// `futex(2)`, the same.
+    /// `futex(2)`.
     pub futex: extern "C" fn(*mut Context) -> !,
     /// `futex(2)` while other processes wait for words of ours ([`share_futex_words`]).
     pub shared_futex: extern "C" fn(*mut Context) -> !,
-    /// A system call whose [`Context`] the handler of a host signal has filled: any call, the same.
+    /// Any system call whose [`Context`] the handler of a host signal has filled.
     pub copied: extern "C" fn(*mut Context) -> !,
     /// A host signal found user code.
     pub preempt: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
     /// A new carrier begins.
     pub carrier: extern "C" fn(*mut Gs) -> *mut Context,
-    /// A mark was left while the thread was on its way out.
+    /// A host signal arrived while the thread was on its way out ([`Gs::pending`]).
     pub again: extern "C" fn(*mut Context, *mut Gs) -> *mut Context,
 }
 
-/// Says where the entries go on. Before the first trap; the second time it changes nothing.
+/// Sets the functions that the entries jump to, before the first trap. A second call changes nothing.
 pub fn set_handlers(h: &Handlers) {
     if !HANDLERS[0].load(Ordering::Relaxed).is_null() {
         return;
@@ -413,8 +412,8 @@ unsafe extern "C" {
     fn entresol_clone_lent(args: u64, size: usize, gs: *mut Gs) -> isize;
 }
 
-/// Whether a thread at `rip` is at an entry for system calls with all its registers still its own: a single-stepping
-/// thread traps there when it comes from its stub, or after the first instruction when a call is restarted.
+/// Whether a thread at `rip` is at an entry for system calls with its own registers unchanged: a single-stepping thread
+/// traps there when it comes from its stub, or after the first instruction when a call is restarted.
 pub fn begins_call(rip: u64) -> bool {
     let call = entresol_entry_call as *const () as u64..=entresol_entry_call_begun as *const () as u64;
     let vectors = entresol_entry_vectors as *const () as u64..=entresol_entry_vectors_begun as *const () as u64;
@@ -509,10 +508,10 @@ pub fn share_futex_words(shared: bool) {
 const FUTEX_HANDLER: usize = 5;
 const FUTEX_HANDLERS: usize = 7;
 
-/// Resumes a thread and never returns: what is on the stack is left there, and the next trap begins at its top again.
+/// Resumes a thread and never returns: the stack is abandoned, and the next trap begins at its top.
 ///
 /// # Safety
-/// `context` must be claimed by this carrier and loaded, and nothing on the stack may be to be dropped.
+/// `context` must be claimed by this carrier and loaded, and nothing on the stack may need to be dropped.
 #[inline(always)]
 pub unsafe fn resume(context: *mut Context) -> ! {
     // SAFETY: as the caller promises.

@@ -39,7 +39,7 @@ impl HostFrame {
         self.gregs[RIP]
     }
 
-    /// Makes the interrupted code go on elsewhere.
+    /// Makes the interrupted code continue at `rip`.
     pub fn set_rip(&mut self, rip: u64) {
         self.gregs[RIP] = rip;
     }
@@ -59,7 +59,7 @@ impl HostFrame {
         self.gregs[EFLAGS]
     }
 
-    /// The interrupted code goes on without these flags.
+    /// Makes the interrupted code continue without these flags.
     pub fn clear_flags(&mut self, flags: u64) {
         self.gregs[EFLAGS] &= !flags;
     }

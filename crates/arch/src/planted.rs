@@ -35,7 +35,7 @@ static TWIST: AtomicU32 = AtomicU32::new(0);
 static FAIL_AT: AtomicU64 = AtomicU64::new(0);
 static FAIL_WITH: AtomicU32 = AtomicU32::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
-/// The page that is missing in each shared file, and one more; 0: none.
+/// 1 + the page that is missing in each shared file; 0: none.
 static MISSING: AtomicU64 = AtomicU64::new(0);
 
 /// From now on host calls are made in this way.
@@ -43,8 +43,8 @@ pub fn twist(twist: Twist) {
     TWIST.store(twist as u32, Relaxed);
 }
 
-/// The `nth` host call from now on is not made but fails with `errno`, or is made if that is 0; which one it was is
-/// written to the error stream. Calls that are only passed on do not count: the program is told of their failure.
+/// Makes the `nth` host call from now fail with `errno`; if that is 0, the call is made. Either way its number is
+/// written to the error stream. Calls that are only passed on do not count: the program sees their failure.
 pub fn fail(nth: u64, errno: u32) {
     MADE.store(0, Relaxed);
     FAIL_WITH.store(errno, Relaxed);

@@ -1,8 +1,8 @@
 //! The only code that touches the program's memory on its behalf.
 //!
-//! The program's pointers are in our own address space and may be anything. Every access
-//! below is one labelled instruction; the table in section `entresol_ex` says where to
-//! go on when it faults. The host's fault handler asks [`fixup`].
+//! The program's pointers are in our own address space and may have any value. Every access
+//! below is one labelled instruction; the table in section `entresol_ex` says where to continue
+//! when it faults. The host's fault handler calls [`fixup`].
 
 use core::arch::asm;
 
@@ -112,7 +112,8 @@ pub fn cas_u32(addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
     answer(failed, found)
 }
 
-/// Up to so many bytes go word by word, the last one perhaps within the one before: `rep movsb` takes 30 cycles to begin.
+/// Up to this many bytes are copied by words, the last of which may overlap the one before: `rep movsb` takes 30 cycles
+/// to start.
 const WORDS_MAX: usize = 256;
 
 /// Copies from the program. On a fault nothing is promised about `to`.
@@ -170,7 +171,7 @@ unsafe extern "C" {
     static EX_END: [i32; 2];
 }
 
-/// Where to go on after a fault at `rip`, if `rip` is one of ours.
+/// Where to continue after a fault at `rip`, if `rip` is an access of this module.
 pub fn fixup(rip: u64) -> Option<u64> {
     let mut entry = (&raw const EX_START).cast::<i32>();
     let end = (&raw const EX_END).cast::<i32>();

@@ -33,9 +33,9 @@ pub unsafe fn save(to: *mut u8) {
     }
 }
 
-/// Saves a trap's vectors for a switch: xmm0–15 come from the carrier's block, all else is
-/// still live. Leaves the registers in their initial state, as a thread that gave up the
-/// CPU by a plain call expects them.
+/// Saves the extended state of a thread that trapped, for a switch: xmm0–15 come from the carrier's block, all else is
+/// still live. Leaves the registers in their initial state, as a thread that gave up the CPU by a plain call expects
+/// them.
 ///
 /// # Safety
 /// As for [`save`]; `xmm` must be a carrier's vector area.
@@ -59,7 +59,7 @@ pub unsafe fn save_trap(to: *mut u8, xmm: *const [u128; 16]) {
     }
 }
 
-/// Empties the x87 register stack; the control words are left to [`set_control_words`].
+/// Empties the x87 register stack; [`set_control_words`] sets the control words.
 pub fn empty_x87() {
     // SAFETY: touches x87 state only, which the kernel itself never uses.
     unsafe { asm!("fninit", options(nomem, nostack)) };
@@ -86,8 +86,8 @@ pub fn control_words() -> (u32, u32) {
     }
 }
 
-/// Stores the SSE and x87 control words where they are to be, the second with nothing above it; and what was stored, the
-/// first one low.
+/// Stores the SSE and x87 control words (the latter into the low half of `fcw`) and returns both, `mxcsr` in the low
+/// half.
 #[inline(always)]
 pub fn store_control_words(mxcsr: &mut u32, fcw: &mut u32) -> u64 {
     let fcw: *mut u16 = core::ptr::from_mut(fcw).cast();
@@ -102,7 +102,7 @@ pub fn store_control_words(mxcsr: &mut u32, fcw: &mut u32) -> u64 {
 /// Loads the SSE and x87 control words.
 ///
 /// # Safety
-/// They must be values that [`control_words`] gave or the architecture's initial ones.
+/// They must be values that [`control_words`] returned or the architecture's initial ones.
 #[inline(always)]
 pub unsafe fn set_control_words(mxcsr: u32, fcw: u32) {
     let fcw = fcw as u16;
@@ -123,7 +123,7 @@ pub fn features() -> u64 {
 
 const HEADER: usize = 512;
 
-/// Makes a buffer stand for the initial state.
+/// Sets a buffer to the initial state.
 pub fn init(buffer: &mut [u8]) {
     buffer[..HEADER + 64].fill(0);
     buffer[0..2].copy_from_slice(&0x37fu16.to_le_bytes());
@@ -133,8 +133,8 @@ pub fn init(buffer: &mut [u8]) {
 /// The component of protection keys.
 const PKRU: u32 = 9;
 
-/// Makes a buffer stand for the state that a handler begins with: the initial one, with the host's default rights for
-/// protection keys, which allow key 0 alone (`init_pkru_value`).
+/// Sets a buffer to the state with which a handler begins: the initial one, with the host's default rights for
+/// protection keys, which allow key 0 only (`init_pkru_value`).
 pub fn init_for_handler(buffer: &mut [u8]) {
     const KEY_0_ALONE: u32 = 0x5555_5554;
     init(buffer);
@@ -169,8 +169,8 @@ pub fn claim_components(buffer: &mut [u8], components: u64) {
     buffer[HEADER..HEADER + 8].copy_from_slice(&components.to_le_bytes());
 }
 
-/// Limits a buffer that a program has written to some components. False if XRSTOR would fault on reserved bits: in mxcsr,
-/// of components that nobody has enabled, or in the header's next two words.
+/// Limits a buffer that a program has written to the components `wanted`. False if XRSTOR would fault on reserved bits:
+/// in mxcsr, of components that are not enabled, or in the next two words of the header.
 #[must_use]
 pub fn admit(buffer: &mut [u8], wanted: u64) -> bool {
     let mut mxcsr = [0; 4];

@@ -56,7 +56,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Runs a probe; `progress` is told of each step that it reports.
+/// Runs a probe and calls `progress` for each step that it reports.
 pub fn run_probe(
     side: Side,
     probe: Probe,
@@ -115,7 +115,7 @@ fn read(mut child: Child, progress: &mut dyn FnMut(u64, u64, &str)) -> anyhow::R
     })
 }
 
-/// Sends the lines that are understood, from a thread of its own, so that the reader can stop waiting.
+/// Sends the lines that can be parsed, from a separate thread, so that the reader can stop waiting.
 fn lines_of(output: impl Read + Send + 'static) -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

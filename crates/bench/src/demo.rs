@@ -65,7 +65,7 @@ const ACTS: &[Act] = &[
     },
 ];
 
-/// Runs every act on both sides and prints the table; answers the exit status.
+/// Runs every act on both sides and prints the table; returns the exit status.
 pub fn demo(request: &DemoArguments) -> anyhow::Result<i32> {
     ensure!(
         machine::inside().is_none(),
@@ -118,7 +118,8 @@ fn cell(outcome: &Outcome, name: &str, otherwise: &str) -> String {
     }
 }
 
-/// Latencies hold within the process; what the host took meanwhile is said beside them.
+/// The time that the host took while latencies were measured, to be shown next to them: they hold within the process
+/// only.
 fn stolen(act: &Act, values: &BTreeMap<String, f64>) -> Option<String> {
     let stolen = values.get("stolen").filter(|_| act.probe == Probe::RtWakeup)?;
     Some(format!("While {}, the host's other programs took {stolen:.1} ms from the carriers.", act.about))

@@ -43,7 +43,7 @@ pub struct Figure {
     /// Median time that the host took from the carriers during a run, in milliseconds.
     #[serde(skip)]
     pub stolen_ms: Option<f64>,
-    /// Both sides said the same why they have no figure: this machine has none to give.
+    /// Both sides gave the same reason for having no figure: it cannot be measured on this machine.
     #[serde(skip)]
     pub refused: bool,
     /// The messages of the sides without a figure.

@@ -22,7 +22,7 @@ pub struct Group {
     pub name: &'static str,
     /// The measurement.
     pub tasks: &'static [Task],
-    /// Takes minutes and more: measured when it is named, three times.
+    /// Takes minutes or more: measured only if it is named, and at most three times.
     pub long: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Task {
 enum Kind {
     /// A program of ours that measures itself.
     Probe(Probe),
-    /// One that is told what to do.
+    /// A probe with parameters.
     Told(Probe, &'static str),
     /// The start and end of /bin/true.
     Startup,

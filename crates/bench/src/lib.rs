@@ -1,10 +1,10 @@
-//! `entresol bench`: measures each cost under Entresol and natively, by turns in one run.
+//! `entresol bench`: measures each cost under Entresol and natively, alternating in one run.
 //!
-//! By turns, because machines are shared and a figure means something only beside one taken at the same time.
-//! [`groups`] lists the measurements, [`child`] runs one measuring process, [`figures`] makes medians of many.
+//! They alternate because machines are shared: a figure means something only next to one taken at the same time.
+//! [`groups`] lists the measurements, [`child`] runs one measuring process, [`figures`] takes the medians.
 //!
-//! The measuring programs are in [`probe`]. The command runs itself for them, `entresol probe NAME`, so that one file is
-//! all that must be installed; this crate finds it as the executable of its own process. [`demo`] shows the most
+//! The measuring programs are in [`probe`]. The command runs itself for them, `entresol probe NAME`, so that only one
+//! file needs to be installed; this crate finds it as the executable of its own process. [`demo`] shows the most
 //! telling of them in half a minute.
 //!
 //! **May touch:** child processes, and whatever a probe measures. It links to nothing of the kernel: a probe is an ordinary
@@ -50,7 +50,7 @@ struct Samples {
     native_refusal: Option<String>,
 }
 
-/// Measures what was asked for; answers the exit status.
+/// Measures what was requested; returns the exit status.
 pub fn bench(request: &BenchArguments) -> anyhow::Result<i32> {
     if let Some(BenchTask::Servers(servers)) = &request.of {
         return servers::bench(servers);
@@ -95,7 +95,7 @@ fn measure(groups: &[&'static Group], runs: usize, quick: bool) -> anyhow::Resul
     for (task, runs) in tasks {
         let prepared = task.prepare(workspace.path(), quick)?;
         let mut samples: BTreeMap<&str, Samples> = BTreeMap::new();
-        // A side that was refused or failed once is not asked again: it has no figure, and may take its time.
+        // A side that refused or failed once is not run again: it has no figure, and another try may take long.
         let mut sides = vec![Side::Entresol { cpus: None }, Side::Native];
         for _ in 0..runs {
             bar.set_message(task.about);

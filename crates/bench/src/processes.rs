@@ -70,7 +70,7 @@ impl Prepared {
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         match self.work {
             Work::Script(script) => drop(command.args(["-c", script])),
-            // All of them anew, silently.
+            // Rebuilds everything, silently.
             Work::Make => drop(command.args(["-B", "-s", "-j4"]).env_remove("MAKEFLAGS").env_remove("MAKELEVEL")),
             Work::Stress(stressor) => {
                 let seconds = if self.quick { "1" } else { "3" };

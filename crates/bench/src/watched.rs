@@ -1,8 +1,8 @@
-//! The slowdown of a program while others look at its threads.
+//! The slowdown of a program while other processes read the states of its threads.
 //!
-//! **How CPUs are kept apart.** The program starts with the first host CPU of our mask alone, so that everything of it is
-//! there: its threads, our carriers, the service thread that makes snapshots. The watchers run on the last host CPU
-//! alone. What they take from the program is therefore what it does for them, and what two CPUs share.
+//! **How CPUs are kept apart.** The program may use only the first host CPU of our mask, so all of it runs there:
+//! its threads, our carriers, the service thread that makes snapshots. The watchers run on the last host CPU
+//! only. So the program loses only what it does for them itself, and what the two CPUs share.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ pub(super) fn run(side: Side, quick: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Figures(BTreeMap::from([("proc_watched".to_owned(), median)])))
 }
 
-/// A process that computes as long as it is asked to.
+/// A process that computes for one span at each request.
 struct Program {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -64,7 +64,7 @@ impl Program {
         self.child.id() as i32
     }
 
-    /// How far it comes in one span.
+    /// The rounds that it computes in one span.
     fn rounds(&mut self) -> anyhow::Result<f64> {
         self.child.stdin.as_mut().context("standard input is a pipe")?.write_all(b"\n")?;
         loop {
@@ -91,7 +91,7 @@ impl Drop for Program {
     }
 }
 
-/// Does something while all look at the process as fast as they can.
+/// Calls `run` while all watchers read the process's state without pauses.
 fn beside_watchers<R>(side: Side, pid: i32, cpu: usize, run: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
     let stop = AtomicBool::new(false);
     let watch = || -> anyhow::Result<u64> {

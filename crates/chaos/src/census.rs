@@ -1,32 +1,32 @@
-//! How many events each thread has had, by classes of the places in the code where they were.
+//! Counts the events of each thread, by classes of the places in the code where they happened.
 
 use alloc::vec::Vec;
 
-/// How many classes there are.
+/// The number of classes.
 pub const CLASSES: usize = 8;
-/// No more threads than this are counted.
+/// The largest number of threads that are counted.
 pub const COUNTED_MAX: usize = 64;
 /// The number of counts in a census.
 pub const LEN: usize = CLASSES * COUNTED_MAX;
 
-/// The class of a place: neighbouring ones are in different classes.
+/// The class of a place: a hash, which puts neighbouring places into different classes.
 #[must_use]
 pub fn class(place: u64) -> usize {
     // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
     (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize
 }
 
-/// See the module.
+/// The counts of all threads.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Census(Vec<[u64; CLASSES]>);
 
 impl Census {
-    /// The numbers of each thread, in the order of their names.
+    /// The counts of each thread, in the order of their names.
     pub fn threads(&self) -> impl Iterator<Item = &[u64; CLASSES]> {
         self.0.iter()
     }
 
-    /// A thread has had so many events of a class. One that is not counted is ignored.
+    /// Sets the count of a thread's events of a class. Ignores threads that are not counted.
     pub fn set(&mut self, thread: u32, class: usize, count: u64) {
         let index = thread as usize;
         if index < COUNTED_MAX && (count > 0 || index < self.0.len()) {
@@ -35,13 +35,13 @@ impl Census {
         }
     }
 
-    /// The events of all threads in a class.
+    /// The number of events of this class, of all threads.
     #[must_use]
     pub fn total(&self, class: usize) -> u64 {
         self.0.iter().map(|counts| counts[class]).sum()
     }
 
-    /// The larger numbers of two runs.
+    /// The larger of both censuses, count by count.
     #[must_use]
     pub fn max(mut self, other: &Census) -> Census {
         self.0.resize(self.0.len().max(other.0.len()), [0; CLASSES]);

@@ -1,4 +1,4 @@
-//! The choices of one run: names for threads, counts, and what is written down.
+//! Controls one run: names its threads, counts its choices and writes them to the log.
 
 use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
@@ -6,13 +6,14 @@ use crate::strategy::{Moment, Strategy, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// When a thread could have run at so many choices one after the other and never did, those that ran instead are taken to spin.
+/// A thread that was runnable at more consecutive choices than this, and was never chosen, is starved: the chosen
+/// ones are taken to spin.
 const PASSED_OVER_MAX: u32 = 20_000;
 
-/// No thread has this name.
+/// The name of a thread that has no name yet.
 const NOBODY: u32 = u32::MAX;
 
-/// A thread that could run.
+/// A runnable thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Candidate {
     name: u32,
@@ -20,35 +21,36 @@ struct Candidate {
     tid: i32,
 }
 
-/// Chooses for one run.
+/// Makes the choices of one run.
 #[derive(Debug)]
 pub struct Control {
     strategy: Box<dyn Strategy>,
     log: Log<'static>,
-    /// The thread in each slot.
+    /// The name of the thread in each slot.
     names: Vec<u32>,
-    /// For each thread the number of choices after it.
+    /// For each thread the number of choices made after it ran.
     counts: Vec<u32>,
-    /// The threads that could run, and their slots.
+    /// The names of the runnable threads, in ascending order.
     runnable: Vec<u32>,
     slots: Vec<Candidate>,
-    /// For each thread the last choice at which it could have run, and at how many up to there it was passed over.
+    /// For each thread the last choice at which it was runnable, and how many consecutive choices up to that one
+    /// passed it over.
     passed_over: Vec<(u64, u32)>,
     last: u32,
     hash: u64,
 }
 
-/// What was chosen.
+/// The thread that runs next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elected {
     /// The slot of the thread.
     pub slot: usize,
-    /// The run is to wait for the command before it goes on.
+    /// The run must wait for the command before it continues.
     pub stop: bool,
 }
 
 impl Control {
-    /// A run by this strategy.
+    /// A run by `strategy`, written to `log`.
     #[must_use]
     pub fn new(strategy: Box<dyn Strategy>, log: Log<'static>) -> Control {
         log.set_state(State::Running);
@@ -71,7 +73,7 @@ impl Control {
         self.log
     }
 
-    /// The thread in this slot, which has this id, could run.
+    /// The thread in `slot`, whose id is `tid`, is runnable.
     pub fn offer(&mut self, slot: usize, tid: i32) {
         if self.names.len() <= slot {
             self.names.resize(slot + 1, NOBODY);
@@ -79,20 +81,20 @@ impl Control {
         self.slots.push(Candidate { name: self.names[slot], slot, tid });
     }
 
-    /// The thread in this slot has ended; the next one there is another.
+    /// The thread in `slot` has ended: the slot may be used by a new thread, which gets a new name.
     pub fn ended(&mut self, slot: usize) {
         if let Some(name) = self.names.get_mut(slot) {
             *name = NOBODY;
         }
     }
 
-    /// The thread that runs goes on, and this was no choice: what was offered is forgotten.
+    /// The running thread continues without a choice: forgets the offered threads.
     pub fn stay(&mut self) {
         self.slots.clear();
     }
 
-    /// Chooses among the threads that were offered since the last choice; `None` if there were none. `place` is where the
-    /// last thread is.
+    /// Chooses among the threads that were offered since the last choice; `None` if there were none. `place` is the
+    /// address that the last thread has reached.
     pub fn choose(&mut self, why: Why, place: u64) -> Option<Elected> {
         self.name_new();
         self.slots.sort_unstable();
@@ -115,8 +117,8 @@ impl Control {
         Some(Elected { slot, stop })
     }
 
-    /// The last thread may be waiting in a loop. It is not counted as a choice, because another run does not come to it at the same
-    /// moment; if another thread is chosen, that is always written down.
+    /// The last thread may be spinning. This is not counted as a choice, because a repetition does not interrupt
+    /// the thread at the same moment; a switch to another thread is always written down.
     fn after_spin(&mut self, stop: &mut bool, (last, nth): (u32, u32), place: u64) -> u32 {
         let step = self.log.steps();
         let to = self.strategy.choose(&Moment { last, nth, why: Why::Spins, runnable: &self.runnable, step, place });
@@ -135,7 +137,7 @@ impl Control {
     fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
         let step = self.log.steps();
         let is_unfair = self.is_somebody_passed_over(step);
-        // A thread that has slept for no time, as in a spin lock, is runnable again.
+        // The last thread has slept for zero time, as spin locks do, and is runnable again.
         let sleeps = why == Why::Gone && self.runnable.binary_search(&last).is_ok();
         let why = if sleeps || is_unfair { Why::Yield } else { why };
         if why == Why::Point {
@@ -159,7 +161,7 @@ impl Control {
         to
     }
 
-    /// Counts this choice for all that could run, and whether one of them could for very long.
+    /// Counts this choice for every runnable thread, and returns whether one of them is starved.
     fn is_somebody_passed_over(&mut self, step: u64) -> bool {
         self.passed_over.resize(self.counts.len(), (0, 0));
         let mut is = false;
@@ -172,7 +174,7 @@ impl Control {
         is
     }
 
-    /// Names threads that could never run before, in the order of their slots.
+    /// Names the offered threads that have no name, in the order of their slots.
     fn name_new(&mut self) {
         self.slots.sort_unstable();
         for candidate in self.slots.iter_mut().filter(|candidate| candidate.name == NOBODY) {
@@ -184,7 +186,7 @@ impl Control {
         }
     }
 
-    /// Counts a choice after the last thread.
+    /// Counts a choice made after the last thread ran.
     fn count(&mut self) {
         self.log.set_points(self.log.points() + 1);
         if let Some(count) = self.counts.get_mut(self.last as usize) {
@@ -192,7 +194,7 @@ impl Control {
         }
     }
 
-    /// How many choices there have been after the last thread.
+    /// The number of choices made after the last thread ran.
     fn nth(&self) -> u32 {
         self.counts.get(self.last as usize).copied().unwrap_or(0)
     }

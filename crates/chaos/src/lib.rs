@@ -1,11 +1,12 @@
-//! Controlled schedules: who runs next, and how that is written down.
+//! Controlled schedules: which thread runs next, and how the choices are written down.
 //!
-//! In a controlled run one thread runs at a time. Whenever it comes to a *scheduling point* (a system call, a function of the
-//! C library's threads, a chosen memory access), waits or ends, [`Control`] names the next one: it asks a [`Strategy`] and
-//! writes down every choice that differs from the *plain* one ([`Moment::plain`]). These differences, the
-//! [`Switch`]es, are all that a schedule needs to be repeated, and what [`reduce()`] makes fewer of.
+//! In a controlled run one thread runs at a time. When it reaches a *scheduling point* (a system call, a function
+//! of the C library's threads, a chosen memory access), waits or ends, [`Control`] chooses the next thread: it asks a
+//! [`Strategy`] and writes down every choice that differs from the *plain* one ([`Moment::plain`]). These differences,
+//! the [`Switch`]es, are all that it takes to repeat a schedule, and [`reduce()`] reduces their number.
 //!
-//! Threads are named by number in the order in which they first could run, so a name means the same in every run.
+//! Threads are named by number in the order in which they first were runnable, so a name means the same thread in
+//! every run.
 //!
 //! **May touch:** words of a [`Log`] that it is given.
 //!

@@ -1,4 +1,4 @@
-//! The words that a controlled run shares with the command: what it is to do, and what it has done.
+//! The log of a controlled run, in memory shared with the command: what the run must do, and what it has done.
 //!
 //! ```text
 //!  word  0  LAYOUT       1  STATE       2  POINTS: choices, also those of one thread
@@ -32,21 +32,21 @@ const HEAD: usize = COUNTED + census::LEN;
 const SWITCH_WORDS: usize = 2;
 /// The largest count of a switch.
 const NTH_MAX: u32 = u32::MAX >> 1;
-/// No more threads than this can be named.
+/// The largest number of threads that can be named.
 pub const THREADS_MAX: u32 = 1 << 16;
 
-/// What the run is doing.
+/// What the run does at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It has not begun to choose.
+    /// It has made no choice yet.
     New = 0,
-    /// It runs.
+    /// It is running.
     Running = 1,
     /// All threads wait, and nothing can wake them. The process waits for the command.
     Stuck = 2,
-    /// It has come to the switch at which it was to stop. The process waits for the command.
+    /// It has reached the switch at which it must stop. The process waits for the command.
     Stopped = 3,
-    /// A signal is about to end it. The process waits for the command.
+    /// A signal is about to end the process, which waits for the command.
     Dying = 4,
 }
 
@@ -55,18 +55,18 @@ pub enum State {
 pub struct Switch {
     /// The thread that ran before.
     pub last: u32,
-    /// The number of choices after it, this one included unless it spun.
+    /// The number of choices made after `last` ran, including this one unless `last` spun.
     pub nth: u32,
     /// The thread that ran next.
     pub to: u32,
-    /// It was taken to wait in a loop ([`Why::Spins`](crate::Why::Spins)), somewhere before its next choice.
+    /// `last` was taken to spin ([`Why::Spins`](crate::Why::Spins)), at some point before its next choice.
     pub spins: bool,
-    /// Where the thread was: the address in the program. Only said, never compared.
+    /// The address in the program that `last` had reached. Only reported, never compared.
     pub place: u64,
 }
 
 impl Switch {
-    /// The moment. Several switches of a thread that spins may have the same one.
+    /// The moment of the switch. Several switches away from a spinning thread may have the same one.
     #[must_use]
     pub fn key(&self) -> (u32, u32, bool) {
         (self.last, self.nth, self.spins)
@@ -84,7 +84,7 @@ impl Switch {
     }
 }
 
-/// The words.
+/// The words of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Log<'a>(&'a [AtomicU64]);
 
@@ -98,42 +98,43 @@ macro_rules! words {
 }
 
 words! {
-    /// How many choices were made.
+    /// The number of choices.
     points, set_points = 2;
-    /// How many of them were among several threads.
+    /// The number of choices among several threads.
     steps, set_steps = 3;
-    /// How many were not plain.
+    /// The number of choices that were not plain.
     switches, set_switches = 4;
-    /// A hash of all of them.
+    /// A hash of the choices among several threads.
     hash, set_hash = 5;
-    /// How many threads there were.
+    /// The number of threads.
     threads, set_threads = 6;
     /// The switch at which the run waits.
     stop, set_stop = 8;
-    /// How many of the switches are kept that the run could have made.
+    /// How many alternative switches ([`Log::could`]) the log has room for.
     keep, set_keep = 9;
-    /// How many of these there were.
+    /// How many alternative switches there were.
     possible, set_possible = 10;
-    /// How many choices among several are expected.
+    /// The expected number of choices among several threads.
     expected_steps, set_expected_steps = 11;
-    /// How often a repeated run lets a thread go on that computes for long where the first did not.
+    /// How often in a row a repeated run lets a long-computing thread continue where the first run found none
+    /// spinning.
     patience, set_patience = 12;
 }
 
 impl<'a> Log<'a> {
-    /// The log in these words; `None` if there are too few.
+    /// A log in these words; `None` if they are too few.
     #[must_use]
     pub fn new(words: &'a [AtomicU64]) -> Option<Log<'a>> {
         (words.len() >= HEAD).then_some(Log(words))
     }
 
-    /// How many words a log needs for these numbers of switches.
+    /// The number of words of a log with room for this many planned and made switches.
     #[must_use]
     pub fn len(planned: usize, made: usize) -> usize {
         HEAD + SWITCH_WORDS * (planned + made)
     }
 
-    /// Makes the log ready for a run that is to repeat these switches.
+    /// Prepares the log for a run that repeats the switches `planned`.
     pub fn prepare(&self, planned: &[Switch]) {
         self.0[1..HEAD].iter().for_each(|word| word.store(0, Relaxed));
         self.0[7].store(planned.len() as u64, Relaxed);
@@ -141,7 +142,8 @@ impl<'a> Log<'a> {
         self.0[0].store(LAYOUT, Release);
     }
 
-    /// Whether it has been made ready by a command of the same version, and holds what it says.
+    /// Whether a command of the same version has prepared the log, and the log is large enough for its planned
+    /// switches.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0[0].load(Acquire) == LAYOUT && self.planned_len() <= (self.0.len() - HEAD) / SWITCH_WORDS
@@ -151,39 +153,39 @@ impl<'a> Log<'a> {
         self.0[7].load(Relaxed) as usize
     }
 
-    /// The switches to repeat.
+    /// The switches that the run must repeat.
     #[must_use]
     pub fn planned(&self) -> Vec<Switch> {
         (0..self.planned_len()).filter_map(|i| self.get(i)).collect()
     }
 
-    /// The switches of the run, as many as there was room for.
+    /// The switches that the run has made, as many as there was room for.
     #[must_use]
     pub fn made(&self) -> Vec<Switch> {
         let planned = self.planned_len();
         (0..self.switches() as usize).map_while(|i| self.get(planned + i)).collect()
     }
 
-    /// Whether all switches of the run are there.
+    /// Whether there was room for all switches of the run.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         Self::len(self.planned_len(), self.switches() as usize) <= self.kept_at()
     }
 
-    /// Adds a switch of the run.
+    /// Adds a switch that the run has made.
     pub fn add(&self, switch: &Switch) {
         let n = self.switches();
         self.put(self.planned_len() + n as usize, switch);
         self.set_switches(n + 1);
     }
 
-    /// Whether to tell which switches the run could make now: it has made the planned ones.
+    /// Whether the run must report its alternatives now: it has made the planned switches.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.keep() > 0 && self.switches() >= self.planned_len() as u64
     }
 
-    /// The run could make this switch now.
+    /// Adds an alternative: a switch that the run could make now.
     pub fn add_possible(&self, switch: &Switch) {
         let n = self.possible();
         if n < self.keep() {
@@ -192,7 +194,7 @@ impl<'a> Log<'a> {
         self.set_possible(n + 1);
     }
 
-    /// The switches that the run could have made after the planned ones, and whether they are all.
+    /// The alternatives after the planned switches, and whether there was room for all.
     #[must_use]
     pub fn could(&self) -> (Vec<Switch>, bool) {
         let (there, kept) = (self.possible(), self.keep());
@@ -200,12 +202,12 @@ impl<'a> Log<'a> {
         (words.take(there as usize).map(Self::read).collect(), there <= kept)
     }
 
-    /// Where the switches begin that the run could have made.
+    /// The index of the first alternative.
     fn kept_at(&self) -> usize {
         self.0.len().saturating_sub(SWITCH_WORDS * self.keep() as usize).max(HEAD)
     }
 
-    /// A thread has had an event of this class.
+    /// Counts an event of this class for a thread.
     pub fn count(&self, thread: u32, class: usize) {
         let index = thread as usize;
         if index < COUNTED_MAX {
@@ -214,19 +216,19 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The events of this run.
+    /// The counted events of this run.
     #[must_use]
     pub fn counted(&self) -> Census {
         self.census(COUNTED)
     }
 
-    /// The expectations of this run.
+    /// What to expect of this run.
     #[must_use]
     pub fn expected(&self) -> Expected {
         Expected { steps: self.expected_steps(), census: self.census(EXPECTED) }
     }
 
-    /// Tells them.
+    /// Sets what to expect of this run.
     pub fn set_expected(&self, expected: &Expected) {
         self.set_expected_steps(expected.steps);
         let counts = expected.census.threads().flatten();
@@ -241,7 +243,7 @@ impl<'a> Log<'a> {
         census
     }
 
-    /// A thread has this id.
+    /// Sets the id of a thread.
     pub fn set_tid(&self, thread: u32, tid: i32) {
         if (thread as usize) < IDS_LEN {
             self.0[IDS + thread as usize].store(tid as u64, Relaxed);
@@ -275,7 +277,7 @@ impl<'a> Log<'a> {
         Switch::read([words[0].load(Relaxed), words[1].load(Relaxed)])
     }
 
-    /// What the run is doing.
+    /// What the run does at present.
     #[must_use]
     pub fn state(&self) -> State {
         match self.0[1].load(Acquire) {
@@ -287,7 +289,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Tells it.
+    /// Sets what the run does at present.
     pub fn set_state(&self, state: State) {
         self.0[1].store(state as u64, Release);
     }

@@ -4,26 +4,27 @@
 //! all initial priorities. A bug that needs `depth` ordering constraints among n threads in k steps is found by one run with a
 //! probability of at least 1 / (n · k^(depth - 1)).
 //!
-//! The paper has no threads that spin. Here a thread that yields falls below all others, so that those it waits for run.
+//! The paper assumes that no thread spins. Here a thread that yields falls below all others, so that those it waits
+//! for run.
 
 use crate::Rng;
 use crate::strategy::{Moment, Strategy};
 use alloc::vec::Vec;
 
-/// See the module.
+/// The strategy of this module.
 #[derive(Debug)]
 pub struct Pct {
     rng: Rng,
-    /// By thread; none for one that has not been seen yet.
+    /// By thread; `None` for one that has not been offered yet.
     priorities: Vec<Option<i64>>,
-    /// The steps at which the running thread falls, each with the priority that it falls to.
+    /// The steps at which the running thread's priority falls, each with the new priority.
     changes: Vec<(u64, i64)>,
-    /// The priority of the next thread that yields.
+    /// The priority of the thread that yielded last, below all others.
     lowest: i64,
 }
 
 impl Pct {
-    /// For runs of about so many steps.
+    /// For a run of about `steps` steps.
     #[must_use]
     pub fn new(mut rng: Rng, depth: u32, steps: u64) -> Pct {
         let changes = (1..i64::from(depth)).map(|i| (rng.below(steps.max(1)), i)).collect();
@@ -35,7 +36,7 @@ impl Pct {
         if self.priorities.len() <= index {
             self.priorities.resize(index + 1, None);
         }
-        // Initial priorities are above those of all changes.
+        // Above the priorities of all changes.
         let above = || (self.rng.next_u64() >> 2) as i64 + 1000;
         *self.priorities[index].get_or_insert_with(above)
     }

@@ -1,9 +1,9 @@
-//! Fewer switches that still do it: delta debugging (Zeller and Hildebrandt 2002, `ddmin`).
+//! Reduces the switches of a failing schedule: delta debugging (Zeller and Hildebrandt 2002, `ddmin`).
 
 use alloc::vec::Vec;
 
-/// A smallest part of `all` for which `fails` is still true, as far as leaving out pieces of it leads. No single element of the
-/// result can be left out. `fails` is taken to be true for all of it, and is asked at most `patience` times.
+/// A part of `all` for which `fails` is still true and from which no single element can be left out, unless
+/// `patience` calls of `fails` ran out before. `fails(all)` is taken to be true.
 pub fn reduce<T: Clone>(all: &[T], mut patience: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut current = all.to_vec();
     let mut pieces = 1;

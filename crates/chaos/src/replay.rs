@@ -1,32 +1,34 @@
-//! The choices of another run.
+//! Repeats the choices of another run.
 //!
-//! The host interrupts a thread that computes for long, and when it does so is not repeatable. A thread that was switched away
-//! from there is switched away from before its next choice: where it is interrupted, or at that choice if it comes there first.
-//! One that was not goes on.
+//! The host interrupts a thread that computes for long, but not at a repeatable moment. If the first run switched
+//! away from a thread that it so interrupted, the repetition switches away from it where it interrupts the thread, or
+//! at the thread's next choice if that comes first. If the first run let the thread continue, so does the repetition.
 
 use crate::log::Switch;
 use crate::strategy::{Moment, Strategy, Why};
 use alloc::vec::Vec;
 
-/// Makes the choices that were written down, and plain ones elsewhere.
+/// Makes the recorded choices, and plain ones elsewhere.
 #[derive(Debug)]
 pub struct Replay {
-    /// In the order of their moments, those of one moment in the order of the run, and whether each has been made.
+    /// The switches in the order of their moments (at equal moments in the order of the run), and whether each has
+    /// been made.
     switches: Vec<(Switch, bool)>,
-    /// How often a thread may be found spinning in a row where none did.
+    /// How often in a row a thread may be found spinning where the first run found none.
     patience: u64,
     found: u64,
 }
 
 impl Replay {
-    /// Of these switches. A thread that spins where none did runs on so many times: it might only compute.
+    /// Repeats `switches`. A thread that spins where none did in the first run continues `patience` times: it might
+    /// only compute.
     #[must_use]
     pub fn new(mut switches: Vec<Switch>, patience: u64) -> Replay {
         switches.sort_by_key(Switch::key);
         Replay { switches: switches.into_iter().map(|switch| (switch, false)).collect(), patience, found: 0 }
     }
 
-    /// The thread that ran next at this moment; each time the next one if there were several.
+    /// The thread that ran next at this moment. If there were several, each call returns the next one.
     fn take(&mut self, last: u32, nth: u32, spins: bool) -> Option<u32> {
         let moment = (last, nth, spins);
         let first = self.switches.partition_point(|(switch, _)| switch.key() < moment);
@@ -50,7 +52,7 @@ impl Strategy for Replay {
         if may_compute {
             return last;
         }
-        // A run that has taken another course may not have the thread to offer.
+        // A run that has diverged may not have offered this thread.
         to.filter(|to| moment.runnable.binary_search(to).is_ok()).unwrap_or_else(|| moment.plain())
     }
 }

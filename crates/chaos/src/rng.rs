@@ -1,11 +1,11 @@
-//! Numbers from a seed.
+//! Pseudo-random numbers.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): small, and any seed is a good one.
+/// SplitMix64 (Steele, Lea and Flood 2014): small, and every seed is a good one.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The numbers of this seed.
+    /// The generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Rng {
         Rng(seed)

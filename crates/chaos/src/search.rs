@@ -1,22 +1,23 @@
-//! All schedules that differ from the plain one in at most so many choices, those with the fewest first.
+//! All schedules that differ from the plain one in at most a given number of choices, those with the fewest first.
 //!
-//! This is delay bounding (Emmi, Qadeer and Rakamarić, POPL 2011): the plain schedule is deterministic, each [`Switch`] deviates
-//! from it once, and most bugs need few. Each run says which switches it could have made after its own last one
-//! ([`Log::could`](crate::Log::could)); each of these, added to its own, is a schedule of the next level. So no schedule is tried
-//! twice. Within a level the order is drawn, because neighbouring schedules tend to do the same.
+//! This is delay bounding (Emmi, Qadeer and Rakamarić, POPL 2011): the plain schedule is deterministic, each
+//! [`Switch`] deviates from it once, and most bugs need few. Each run reports the switches that it could have made
+//! after its own last one ([`Log::could`](crate::Log::could)); each of these, appended to its own, is a schedule of the
+//! next level. So no schedule is tried twice. Within a level the order is random, because neighbouring schedules tend
+//! to behave alike.
 
 use crate::log::Switch;
 use crate::rng::Rng;
 use alloc::vec::Vec;
 
-/// See the module.
+/// The search of this module.
 #[derive(Debug)]
 pub struct Search {
     bound: usize,
     rng: Rng,
     level: Level,
     next: Level,
-    /// Schedules that have been given out and have not come back.
+    /// The number of schedules that are being tried.
     running: usize,
     begun: bool,
     is_whole: bool,
@@ -26,11 +27,11 @@ pub struct Search {
 #[derive(Debug, Default)]
 struct Level {
     begins: Vec<Begin>,
-    /// Not tried yet: indices into `begins` and there into `ends`.
+    /// Those not tried yet: indices into `begins` and into its `ends`.
     untried: Vec<(u32, u32)>,
 }
 
-/// Schedules that differ in their last switch.
+/// Schedules that differ only in their last switch.
 #[derive(Debug)]
 struct Begin {
     switches: Vec<Switch>,
@@ -38,17 +39,18 @@ struct Begin {
 }
 
 impl Search {
-    /// The schedules of one level that are kept, at most: 48 MiB.
+    /// The largest number of schedules of one level that are kept, which take 48 MiB.
     const KEPT_MAX: usize = 1 << 21;
 
-    /// Of all schedules with at most so many switches.
+    /// A search of all schedules with at most `bound` switches.
     #[must_use]
     pub fn new(bound: u32, seed: u64) -> Search {
         let (level, next) = (Level::default(), Level::default());
         Search { bound: bound as usize, rng: Rng::new(seed), level, next, running: 0, begun: false, is_whole: true }
     }
 
-    /// The switches of the schedule to try next. `None`: there is none until one that runs has come back, or at all.
+    /// The switches of the schedule to try next. `None` if the search is exhausted or needs the result of a running
+    /// one first.
     pub fn take_one(&mut self) -> Option<Vec<Switch>> {
         if self.level.untried.is_empty() && self.running == 0 {
             self.level = core::mem::take(&mut self.next);
@@ -67,7 +69,8 @@ impl Search {
         Some([&begin.switches[..], &[begin.ends[end as usize]]].concat())
     }
 
-    /// A schedule has been tried, and could have made one of these switches after its own. They are all, or `is_whole` is false.
+    /// Reports the result of a schedule: `ends` are its alternatives after its own switches, all of them if
+    /// `is_whole`.
     pub fn tried(&mut self, switches: Vec<Switch>, ends: Vec<Switch>, is_whole: bool) {
         self.running -= 1;
         if !self.goes_on_from(&switches) {
@@ -89,13 +92,13 @@ impl Search {
         self.begun && self.running == 0 && none_left && self.is_whole
     }
 
-    /// Whether the search goes on from a schedule with these switches.
+    /// Whether the search extends a schedule with these switches.
     #[must_use]
     pub fn goes_on_from(&self, switches: &[Switch]) -> bool {
         switches.len() < self.bound
     }
 
-    /// The most switches of a schedule.
+    /// The largest number of switches of a schedule.
     #[must_use]
     pub fn bound(&self) -> usize {
         self.bound

@@ -1,4 +1,4 @@
-//! Which strategies there are.
+//! The strategies by name.
 
 use crate::Rng;
 use crate::census::Census;
@@ -11,30 +11,30 @@ use crate::surw::Surw;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A strategy by its name on the command line.
+/// A strategy as named on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spec {
-    /// `random`: any thread, each as likely.
+    /// `random`: each runnable thread is equally likely.
     Random,
-    /// `pct:D`: priorities that change at so many random moments less one.
+    /// `pct:D`: priorities, which change at D - 1 random moments.
     Pct(u32),
-    /// `surw`: every order of some events is as likely.
+    /// `surw`: each order of some selected events is equally likely.
     Surw,
     /// `plain`: no preemptions.
     Plain,
 }
 
-/// Expectations of a run, from the runs before it.
+/// What earlier runs lead to expect of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
-    /// About how many choices there will be.
+    /// About how many choices among several threads there will be.
     pub steps: u64,
     /// About how many events each thread will have.
     pub census: Census,
 }
 
 impl Spec {
-    /// Reads `random`, `pct`, `pct:D`, `surw` or `plain`.
+    /// Parses `random`, `pct`, `pct:D`, `surw` or `plain`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Spec> {
         match text.split_once(':') {
@@ -47,7 +47,7 @@ impl Spec {
         }
     }
 
-    /// The strategy of one run.
+    /// The strategy for one run.
     #[must_use]
     pub fn strategy(self, seed: u64, expected: &Expected) -> Box<dyn Strategy> {
         match self {
@@ -58,7 +58,8 @@ impl Spec {
         }
     }
 
-    /// The strategy that makes these choices, and plain ones elsewhere, with this patience ([`Log::patience`]).
+    /// The strategy that repeats `switches` and makes plain choices elsewhere, with this patience
+    /// ([`Log::patience`]).
     ///
     /// [`Log::patience`]: crate::Log::patience
     #[must_use]

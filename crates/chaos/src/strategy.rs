@@ -1,16 +1,16 @@
-//! What every strategy is asked.
+//! The interface of every strategy.
 
 use core::fmt::Debug;
 
-/// Why the next thread is chosen now.
+/// Why a thread is chosen now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// The last thread is at a scheduling point and could go on.
+    /// The last thread is at a scheduling point and could continue.
     Point,
-    /// The last thread could go on but would rather not: it yields.
+    /// The last thread could continue but yields.
     Yield,
-    /// The last thread has computed for long and has come to no scheduling point: it may be waiting for others in a loop. When
-    /// that is found is not repeatable.
+    /// The last thread has computed for long without a scheduling point: it may be spinning. The moment at which
+    /// this is found is not repeatable.
     Spins,
     /// The last thread waits or has ended.
     Gone,
@@ -21,27 +21,28 @@ pub enum Why {
 pub struct Moment<'a> {
     /// The thread that ran last.
     pub last: u32,
-    /// How many choices have been made after this thread, this one included unless it is because the thread [`Why::Spins`].
+    /// How many choices have been made after this thread ran, including this one unless it is due to
+    /// [`Why::Spins`].
     pub nth: u32,
-    /// Why.
+    /// Why the choice is made.
     pub why: Why,
-    /// The threads that could run, in ascending order: at least two.
+    /// The runnable threads in ascending order: at least two.
     pub runnable: &'a [u32],
-    /// How many choices among at least two threads were made before.
+    /// How many choices among at least two threads have been made before.
     pub step: u64,
-    /// The place in the code that the last thread has come to; 0 if that is not known.
+    /// The address in the program that the last thread has reached; 0 if unknown.
     pub place: u64,
 }
 
 impl Moment<'_> {
-    /// Whether the last thread could go on and is to let others run.
+    /// Whether the last thread could continue but should let others run.
     #[must_use]
     pub fn gives_way(&self) -> bool {
         matches!(self.why, Why::Yield | Why::Spins)
     }
 
-    /// The choice of a run without preemptions: the thread goes on if it can; else the next one in the order of numbers has
-    /// its turn.
+    /// The choice of a run without preemptions: the last thread if it can continue; otherwise the next runnable one
+    /// by number, wrapping around.
     #[must_use]
     pub fn plain(&self) -> u32 {
         let goes_on = self.why == Why::Point && self.runnable.binary_search(&self.last).is_ok();

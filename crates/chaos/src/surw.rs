@@ -1,38 +1,39 @@
 //! The selectively uniform random walk (Zhao, Wolff, Mathur and Roychoudhury, ASPLOS 2025).
 //!
-//! A random walk prefers orders in which threads take turns, because a long run of one thread is a long run of luck. This walk
-//! knows about how many events each thread has still to come and lets the thread with more of them go first more often, so that
-//! every order of these events is about as likely. There are too many events for that to help where a bug hangs on few of them,
-//! so each run selects some: here those at the places of one [`class`]. The others are ordered by a plain random walk.
+//! A plain random walk favours orders in which threads alternate, because a long run of one thread needs many equal
+//! draws. This walk knows about how many events each thread has left and more often picks a thread with more of them,
+//! so that every order of these events is about equally likely. Among all events of a program that would hardly help to
+//! find a bug that depends on few of them, so each run selects some: here the events at the places of one [`class`]. A
+//! plain random walk orders the others.
 //!
-//! The paper takes its events from an analysis of the program, those of one variable. Here a place in the code stands for what is
-//! accessed there, and the numbers of events are those of earlier runs.
+//! The paper obtains the events, accesses to one variable, from an analysis of the program. Here a place in the
+//! code stands for the variable accessed there, and the numbers of events are those of earlier runs.
 
 use crate::Rng;
 use crate::census::{CLASSES, Census, class};
 use crate::strategy::{Moment, Strategy, Why};
 use alloc::vec::Vec;
 
-/// See the module.
+/// The strategy of this module.
 #[derive(Debug)]
 pub struct Surw {
     rng: Rng,
-    /// The class of the events that count; `None`: all do.
+    /// The class of the selected events; `None`: all events.
     selected: Option<usize>,
-    /// How many of these are still expected, by thread.
+    /// How many selected events each thread probably has left.
     left: Vec<u64>,
-    /// The threads that have come to such an event and have not gone on.
+    /// Whether each thread is about to perform a selected event.
     at_event: Vec<bool>,
-    /// The thread whose event comes next.
+    /// The thread whose selected event comes next.
     intended: Option<u32>,
 }
 
 impl Surw {
-    /// For a run in which about so many events are to be expected.
+    /// For a run of which `expected` events are expected.
     #[must_use]
     pub fn new(mut rng: Rng, expected: &Census) -> Surw {
         let classes: Vec<usize> = (0..CLASSES).filter(|&class| expected.total(class) > 0).collect();
-        // One more: every order of all events.
+        // The one index beyond the classes selects all events.
         let selected = classes.get(rng.below(classes.len() as u64 + 1) as usize).copied();
         let left = expected.threads().map(|counts| selected.map_or(counts.iter().sum(), |class| counts[class]));
         Surw { rng, selected, left: left.collect(), at_event: Vec::new(), intended: None }
@@ -50,15 +51,15 @@ impl Surw {
         self.at_event[index] = is;
     }
 
-    /// The number of events that a thread is likely to have left. Those of threads that have not begun count as the first thread's,
-    /// because in most programs it creates them.
+    /// The number of selected events that a thread probably has left. Those of threads that have not begun count
+    /// for the first thread, because in most programs it creates them.
     fn weight(&self, thread: u32) -> u64 {
         let unborn = if thread == 0 { self.left.iter().skip(self.at_event.len().max(1)).sum() } else { 0 };
-        // One at least: a thread that has had more events than were expected must not starve.
+        // At least one: a thread that has had more events than expected must not starve.
         (self.left.get(thread as usize).copied().unwrap_or(0) + unborn).max(1)
     }
 
-    /// Draws one of these threads by what they have before them.
+    /// Draws a thread, weighted by the events that each has left.
     fn draw(&mut self, among: &[u32]) -> u32 {
         let total: u64 = among.iter().map(|&thread| self.weight(thread)).sum();
         let mut at = self.rng.below(total);
@@ -78,12 +79,12 @@ impl Strategy for Surw {
         let counts = moment.why == Why::Point && self.selected.is_none_or(|selected| selected == class(moment.place));
         self.set_at_event(moment.last, counts);
         moment.runnable.iter().for_each(|&thread| self.set_at_event(thread, self.is_at_event(thread)));
-        // A thread that yields lets others go first.
+        // A thread that yields is not chosen.
         let may: Vec<u32> =
             moment.runnable.iter().copied().filter(|&t| !moment.gives_way() || t != moment.last).collect();
         let intended = self.intended.filter(|thread| may.contains(thread)).unwrap_or_else(|| self.draw(&may));
         self.intended = Some(intended);
-        // The others go no further than to their next event.
+        // The others may run up to their next selected event only.
         let free: Vec<u32> = may.into_iter().filter(|&t| t == intended || !self.is_at_event(t)).collect();
         let to = free[self.rng.below(free.len() as u64) as usize];
         if to == intended && self.is_at_event(to) {

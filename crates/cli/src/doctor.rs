@@ -21,7 +21,7 @@ enum Finding {
 
 use Finding::{Bad, Good, Note};
 
-/// Prints every finding and answers the exit status: 1 if something does not work.
+/// Prints every finding and returns the exit status: 1 if something does not work.
 ///
 /// # Errors
 /// The host's, if a finding cannot be written.

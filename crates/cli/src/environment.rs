@@ -117,7 +117,7 @@ pub fn options(
     text
 }
 
-/// This process's environment as the host gave it.
+/// This process's environment as it was at the start.
 #[must_use]
 pub fn current() -> Vec<CString> {
     let mut entries = Vec::new();
@@ -141,7 +141,7 @@ pub fn with_image(mut entries: Vec<CString>, enter: Enter, image: &Path, options
     };
     let mut list = image.as_os_str().as_bytes().to_owned();
     let others = take(&mut entries, door).unwrap_or_default();
-    // Existing entries stay, behind ours. Ours is not repeated when this command runs inside its own program.
+    // Existing entries stay, after ours. Ours is not repeated if this command runs inside its own program.
     for other in others.split(|&byte| byte == b':').filter(|&other| !other.is_empty() && other != list_head(image)) {
         list.push(b':');
         list.extend(other);
@@ -156,7 +156,7 @@ fn list_head(image: &Path) -> &[u8] {
     image.as_os_str().as_bytes()
 }
 
-/// Removes every entry of that name and answers the first one's value, the one that counts.
+/// Removes every entry of that name and returns the value of the first, which is the one that counts.
 fn take(entries: &mut Vec<CString>, name: &str) -> Option<Vec<u8>> {
     let mut first = None;
     entries.retain(|entry| match value(entry, name) {

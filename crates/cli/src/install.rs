@@ -1,10 +1,9 @@
 //! Puts the embedded image where the dynamic linker can load it.
 //!
-//! A file, not a memfd: launchers that close descriptors would lose a memfd, and what they start would then run
-//! natively without a word. The file is named by its content, lies in a folder that only this user can change
-//! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the same
-//! time. Before it is used, all of it is compared with the image in this command, unless it is as it was when that was done
-//! (`seal`).
+//! A file, not a memfd: a launcher that closes descriptors would close the memfd, and the programs that it starts would
+//! run natively without any message. The file is named by its content, lies in a folder that only this user can change
+//! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the
+//! same time. Before use, the whole file is compared with the image in this command, unless its seal holds (`seal`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -44,7 +43,7 @@ pub fn install() -> Result<PathBuf, InstallError> {
             }
         }
     }
-    // Another user has created the folder with our name. That cannot happen to this one.
+    // Another user has created the folder with our name; nobody else can have created the one tried here.
     if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), &name, embedded::IMAGE) {
         return Ok(file);
     }

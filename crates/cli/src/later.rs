@@ -1,7 +1,7 @@
-//! Arguments of a task that are put together only when that task is asked for.
+//! Arguments of a task that are declared only when that task is requested.
 //!
-//! clap's derive describes every option of every task before it looks at the command line, which took a tenth of the
-//! start of `run`: some thousand small allocations for tasks that nobody wants. [`Command::defer`] leaves them out.
+//! clap's derive declares every option of every task before it parses the command line, which took a tenth of the start
+//! of `run`: about a thousand small allocations for tasks that are not requested. [`Command::defer`] avoids them.
 
 use std::cell::Cell;
 use std::ops::Deref;

@@ -52,7 +52,7 @@ use tool::style;
 /// Exit status of `run` when Entresol itself is the reason, as `env`, `nice` and `timeout` use it.
 pub const STATUS_REFUSED: i32 = 125;
 
-/// Reads the command line, does what it asks and answers the exit status.
+/// Parses the command line, runs the task and returns the exit status.
 #[must_use]
 pub fn main() -> ExitCode {
     inherited::restore_pipe();

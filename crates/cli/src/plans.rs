@@ -1,9 +1,9 @@
-//! The analysis of the C library, its loader and the vDSO, made once and kept beside the image; and the C library as that
-//! leaves it, which the image maps in its place.
+//! The analysis of the C library, its loader and the vDSO, made once and kept beside the image; and a copy of the C
+//! library that is patched accordingly, which the image maps instead.
 //!
-//! This command has the same two as nearly every program that it starts, so it looks at its own, in the files that
-//! they came from: in memory a debugger may have put breakpoints. A program with another C library has it analysed
-//! at each start, which takes a millisecond longer. Nothing here can fail in a way that matters.
+//! Nearly every program uses the same two libraries as this command, so this command analyses its own. It reads their
+//! files, because a debugger may have put breakpoints into memory. A program with another C library has it analysed at
+//! each start, which takes a millisecond longer. Errors here are ignored: the image works without these files.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -22,11 +22,11 @@ struct Loaded {
     build_id: Vec<u8>,
 }
 
-/// Makes what is missing beside the image: plans, and the C library with its plan carried out.
+/// Makes the files that are missing beside the image: plans, and the patched C library.
 pub fn prepare(image: &Path) {
     for object in loaded().into_iter().filter(|object| is_c_library(&object.path)) {
         let file = beside(image, &patch::plan_suffix(&object.build_id));
-        // The image does without.
+        // The image works without it.
         let _ = make(&object, &file);
         let name = object.path.file_name().unwrap_or_default().as_bytes();
         if patch::is_kept_ready(name) {
@@ -36,7 +36,7 @@ pub fn prepare(image: &Path) {
     let _ = plan_vdso(image);
 }
 
-/// As the image looks for it.
+/// The name by which the image looks for the file.
 fn beside(image: &Path, suffix: &str) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(suffix);
@@ -66,7 +66,7 @@ fn write_plan(library: &Object<'_>, build_id: &[u8], file: &Path) -> io::Result<
     }
 }
 
-/// A file that the image executes is made anew unless it is as this command, or one like it, has left it.
+/// Makes a file that the image executes, unless it exists and its seal holds.
 fn make_ready(object: &Loaded, file: &Path) -> io::Result<()> {
     if fs::symlink_metadata(file).is_ok_and(|found| seal::holds(file, &found)) {
         return Ok(());

@@ -72,7 +72,7 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// The reason without its details; `None` if nobody can execute the file.
+    /// The reason without its details; `None` if Linux cannot execute the file either.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         Some(match self {
@@ -97,7 +97,7 @@ pub struct Program {
     pub writable_text: bool,
     /// How the image enters it.
     pub door: Door,
-    /// That file, as it was looked at.
+    /// That file, as it was when it was inspected.
     pub file: File,
     /// The words by which Linux replaces the first one of the command, for a script: its interpreter, that one's argument, the
     /// script. Empty for a program.

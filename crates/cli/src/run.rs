@@ -70,7 +70,7 @@ impl RunError {
     }
 }
 
-/// Becomes the program; answers an exit status only when that fails.
+/// Becomes the program; returns an exit status only if that fails.
 #[must_use]
 pub fn run(request: &RunArguments) -> i32 {
     if let (Some(file), None) = (&request.trace, &request.records) {

@@ -1,9 +1,9 @@
-//! Files that have been compared once and need not be read again.
+//! Files that have been checked once and need not be read again.
 //!
-//! Linux changes a file's `st_ctime` with its content, and nobody can set that. So as long as device, inode, length and
-//! both times of a file are what they were when it was known to be right, it is right: another file in its place, a copy
-//! that was put back and a damage by a program differ in one of them. The note of them, the *seal*, lies beside the file, in the
-//! folder that only this user can change. It does not protect from this user, from whom nothing would.
+//! Linux sets a file's `st_ctime` when the content changes, and no program can set it otherwise. So a file that was
+//! checked is still right while its device, inode, length and both times are unchanged: a replaced file, a restored
+//! copy or a damaged file differs in one of them. The *seal*, a note of these values, lies beside the file in a folder
+//! that only this user can change. It does not protect against this user; nothing could.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::install;
 /// Longer than any seal.
 const LEN_MAX: u64 = 256;
 
-/// Whether the file, of which `found` is what the host says, is as it was when it was sealed.
+/// Whether the file, whose metadata are `found`, is unchanged since it was sealed.
 pub fn holds(file: &Path, found: &Metadata) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let Ok(seal) = OpenOptions::new().read(true).custom_flags(flags).open(beside(file)) else { return false };
@@ -27,7 +27,7 @@ pub fn holds(file: &Path, found: &Metadata) -> bool {
     is_ours && seal.take(LEN_MAX).read_to_string(&mut text).is_ok() && text == of(found)
 }
 
-/// Seals the file: it is known to be right, and nobody else has written to it since `found` was asked for.
+/// Seals the file, which has been checked and which nobody else has written to since `found` was read.
 pub fn put(file: &Path, found: &Metadata) {
     // Without a seal the file is compared again.
     let _ = install::write(&beside(file), of(found).as_bytes(), 0o400);

@@ -124,7 +124,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The CPU turns to another thread.
+    /// A CPU switches to another thread.
     fn turn(&mut self, cpu: u16, to: &Switched) {
         let before = if to.tid == 0 { self.open.remove(&cpu) } else { self.open.insert(cpu, *to) };
         if to.tid != 0 {

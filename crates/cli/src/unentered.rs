@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::program;
 
-/// The most files that are looked at.
+/// The largest number of files that are inspected.
 const FILES_MAX: usize = 20_000;
 /// The number of programs of a kind that are named.
 const NAMED: usize = 3;

@@ -9,9 +9,9 @@
 //! [`kernel::Next`] to a resumed thread) and [`carriers::seat`] (which carrier serves which CPU).
 //!
 //! # Layers
-//! Each folder may use those above it in this table, and its own files; `.ci/check-layers.py` checks it. What is low calls
-//! up by `trait Machine` ([`traps`] implements it), or by a function that was set at start (`arch::entry::set_handlers`,
-//! [`report`]).
+//! Each folder may use the folders above it in this table and its own files; `.ci/check-layers.py` checks this. Lower
+//! layers call upwards through `trait Machine` ([`traps`] implements it) or through functions set at start
+//! (`arch::entry::set_handlers`, [`report`]).
 //!
 //! | folder | module | subject |
 //! |---|---|---|
@@ -34,10 +34,12 @@
 //! - **32** is the tick and the kick, told apart by `si_code`; **33** interrupts a host call. Both carry a cookie; without
 //!   it they are the program's. Carriers admit these, faults and SIGSYS; a carrier in a waiting call admits 33 and
 //!   faults only.
-//! - What *others* send of these signals may find any host thread. `outside` hands it to the service thread.
-//! - All others are blocked in every host thread once there is a service thread. That asks for them with `rt_sigtimedwait`, so no
-//!   call of a carrier is interrupted. Before, the only carrier lets them through (`services::alone`). The host's
-//!   dispositions are what the program's children must inherit: exec turns our handlers into default actions.
+//! - A signal of these numbers that *others* send may arrive on any host thread. `outside` hands it to the service
+//!   thread.
+//! - All other signals are blocked in every host thread once there is a service thread, which receives them with
+//!   `rt_sigtimedwait`, so they interrupt no carrier's call. Before that, the only carrier leaves them unblocked
+//!   (`services::alone`). The host's dispositions are what the program's children must inherit: exec turns our handlers
+//!   into default actions.
 //! - If RLIMIT_SIGPENDING is exhausted the host refuses to queue 32 and 33. Carriers then get SIGFPE and the service thread
 //!   SIGSTKFLT without a cookie, because signals below 32 are never refused.
 //! - A fatal signal is left to the host: its default action is restored and the signal sent again, so exit status and core

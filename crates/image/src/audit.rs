@@ -8,7 +8,7 @@ const LM_ID_BASE: i64 = 0;
 
 const LA_ACT_CONSISTENT: u32 = 0;
 
-/// The dynamic linker offers its version of the interface; we answer with the one that we speak.
+/// Answers the dynamic linker's offered version of the interface with the one that we use.
 ///
 /// # Safety
 /// Called by the dynamic linker only.
@@ -16,7 +16,7 @@ pub unsafe fn version(offered: u32) -> u32 {
     offered
 }
 
-/// An object was mapped. Answering 0 asks for no symbol-binding calls, so PLT calls cost no more than without us.
+/// An object was mapped. Returning 0 requests no symbol-binding calls, so PLT calls cost no more than natively.
 ///
 /// # Safety
 /// `map` and `cookie` are the dynamic linker's own and valid.
@@ -34,23 +34,23 @@ pub unsafe fn objopen(map: *mut LinkMap, namespace: i64, _cookie: *mut usize) ->
     0
 }
 
-/// The list of objects changes (`LA_ACT_ADD`, `LA_ACT_DELETE`) or is consistent again. The first time it is so when the program
-/// and its libraries have been loaded and relocated, and none of their code has run. `la_preinit` would come too late for Go: only
-/// the C library's start calls it, and programs of Go's own linker do not begin there.
+/// The list of objects is changing (`LA_ACT_ADD`, `LA_ACT_DELETE`) or consistent again. It is consistent for the first
+/// time when the program and its libraries have been loaded and relocated, and none of their code has run. `la_preinit`
+/// would be too late for Go: only the C library's start code calls it, and programs of Go's own linker do not use that.
 ///
 /// # Safety
 /// `cookie` is the dynamic linker's own and valid.
 pub unsafe fn activity(_cookie: *mut usize, flag: u32) {
     if crate::boot::is_up() {
         if flag == LA_ACT_CONSISTENT {
-            // SAFETY: as above; it does nothing the second time.
+            // SAFETY: as above; the second call does nothing.
             unsafe { crate::libraries::patch_go_program() };
         }
         Carrier::my_process().m.records.code_changed();
     }
 }
 
-/// All objects are loaded; control goes to the program next.
+/// All objects are loaded; the program's code runs next.
 ///
 /// # Safety
 /// `cookie` is the dynamic linker's own and valid.

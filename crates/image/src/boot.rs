@@ -1,4 +1,4 @@
-//! Bringing the kernel up inside a program, before its libraries are mapped.
+//! Starts the kernel inside a program, before its libraries are mapped.
 
 use crate::auxv::{self, Auxiliary};
 use crate::loader::FILE;
@@ -18,7 +18,7 @@ use ids::{CPUS_MAX, Pid};
 use kernel::{Carried, Config, Kernel, Sampling};
 use sync::atomic::{AtomicBool, Ordering::*};
 
-/// Whether the kernel is up: without our options in the environment nothing is done.
+/// Whether the kernel is up. Without our options in the environment the image does nothing.
 static UP: AtomicBool = AtomicBool::new(false);
 
 /// Whether the image has taken this process over.
@@ -32,8 +32,8 @@ const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", b"LD_PRELOAD="];
 /// Takes the process over if it was started by `entresol run`.
 ///
 /// # Safety
-/// Called once, on the only thread, with the process's arguments and environment, and with the program's path if the image has
-/// loaded it.
+/// Called once, on the only thread, with the process's arguments and environment, and with the program's path if the
+/// image has loaded the program.
 pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, executable: Option<Vec<u8>>) {
     // SAFETY: the environment is an array of strings up to a null, with the auxiliary vector behind it.
     unsafe {
@@ -50,7 +50,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
         hide(envp, door, &options);
         restart::begin(argv, envp, &aux, &options);
         if !by_linker {
-            // It is not glibc's, and has not begun.
+            // The loader is not glibc's, and has not begun.
             aux.loader = 0;
         }
         libraries::find_text();
@@ -67,7 +67,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
 fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
-    // Settings about this process alone stay here.
+    // Settings that concern only this process are not passed on.
     let own = |pair: &[u8]| {
         [&b"stats="[..], b"tree=", b"chaos=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate="]
             .iter()
@@ -147,7 +147,7 @@ unsafe fn bring_up(
     k.m.records.begin(k.config(), options.records);
     handlers::install();
     let t = start::begin(k);
-    // Reserved now, before the program limits its address space; without memory, fork reports it.
+    // Reserved now, before the program limits its address space; if this fails, fork reports it.
     os::keep_room();
     k.set_initial_signals(t, blocked, ignored);
     linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
@@ -164,7 +164,7 @@ unsafe fn bring_up(
     UP.store(true, Relaxed);
 }
 
-/// Seconds without progress after which a process ends, unless the command says otherwise.
+/// Seconds without progress after which a process ends, by default.
 const WATCHDOG: u32 = 10;
 
 static HOOKS: Hooks = Hooks {
@@ -192,7 +192,7 @@ pub(crate) unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'s
     // SAFETY: as in `boot`.
     unsafe {
         while !(*at).is_null() {
-            // Most are others, whose ends need not be looked for.
+            // Most entries are others, whose ends need not be found.
             if (0..name.len()).all(|i| *(*at).add(i) as u8 == name[i]) {
                 return Some(CStr::from_ptr((*at).add(name.len())).to_bytes());
             }
@@ -202,8 +202,8 @@ pub(crate) unsafe fn find(envp: *const *const c_char, name: &[u8]) -> Option<&'s
     None
 }
 
-/// Takes our variables out of the program's environment, in place. Of the loader's list
-/// only our own entry goes.
+/// Removes our variables from the program's environment, in place. From the loader's list, only our own entry is
+/// removed.
 unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
     let image = options.image;
     let mut from = envp.cast_mut();
@@ -233,8 +233,8 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
             from = from.add(1);
         }
         *to = core::ptr::null();
-        // The auxiliary vector lies behind the old end and is found from there: close the gap
-        // with nulls only, so that nothing moves.
+        // The auxiliary vector follows the old end and is found from there: fill the gap with nulls, so that nothing
+        // moves.
         while to < from {
             to = to.add(1);
             if to < from {
@@ -244,7 +244,7 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
     }
 }
 
-/// Whether anything of the entry is the program's own; what a start of ours has added to it is cut off.
+/// Whether any part of the entry is the program's own; cuts off what a restart has added.
 unsafe fn own_tunables(at: *const c_char, entry: &[u8], reserve: u64) -> bool {
     let Some(value) = entry.strip_prefix(restart::TUNABLES).filter(|_| reserve > 0) else { return true };
     let own = restart::without_setting(value, reserve);

@@ -1,4 +1,4 @@
-//! A controlled run (`entresol chaos`): what the command has said of it, and the words shared with the command.
+//! A controlled run (`entresol chaos`): the command's settings, and the words shared with the command.
 
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
@@ -13,11 +13,11 @@ use sync::atomic::AtomicU64;
 pub struct Settings<'a> {
     /// The file with the words; empty: the run is not controlled.
     pub log: &'a [u8],
-    /// `None`: the switches that the log has are repeated.
+    /// `None`: repeat the switches in the log.
     pub strategy: Option<Spec>,
-    /// The seed of everything that is drawn.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// The time when the run begins.
+    /// The time at which the run begins.
     pub epoch: Nanos,
     /// How many places in the program's own code become scheduling points.
     pub places: usize,
@@ -42,21 +42,21 @@ impl<'a> Settings<'a> {
         !self.log.is_empty()
     }
 
-    /// In a controlled run the random bytes that Linux gives a program at this address (AT_RANDOM) follow from the seed, too. The
-    /// dynamic linker has taken its canaries from those before.
+    /// In a controlled run, derives the random bytes that Linux gives a program at this address (AT_RANDOM) from the
+    /// seed as well. The dynamic linker has taken its canaries from them before.
     ///
     /// # Safety
     /// The address is that of the auxiliary vector, or 0; the process has one thread.
     pub(crate) unsafe fn set_random_bytes(&self, at: u64) {
-        // Other numbers than `getrandom` begins with.
+        // Numbers different from those of `getrandom`.
         let mut rng = Rng::new(!self.seed);
         if self.is_on() && at != 0 {
-            // SAFETY: sixteen bytes on the stack that nobody else reads now.
+            // SAFETY: sixteen bytes on the stack that nothing else reads now.
             unsafe { (at as *mut [u64; 2]).write_unaligned([rng.next_u64(), rng.next_u64()]) };
         }
     }
 
-    /// What makes the choices, if the run is controlled.
+    /// The object that makes the choices, if the run is controlled.
     pub(crate) fn control(&self) -> Option<Control> {
         if !self.is_on() {
             return None;
@@ -71,7 +71,7 @@ impl<'a> Settings<'a> {
         Some(Control::new(strategy, log))
     }
 
-    /// The words, for the rest of the process's life.
+    /// Maps the words for the rest of the process's life.
     fn map(&self) -> Option<Log<'static>> {
         let path = [self.log, &[0]].concat();
         let fd = os::open(&path, O_RDWR, 0).ok()?;

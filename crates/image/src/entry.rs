@@ -43,8 +43,8 @@ macro_rules! image {
             *const *const core::ffi::c_char,
         ) = $crate::init;
 
-        // The file's entry point, for a program that the image loads itself. The host has relocated nothing: each entry of
-        // DT_RELA is R_X86_64_RELATIVE (8), which `.ci/check-image.sh` checks.
+        // The file's entry point, for a program that the image loads itself. Nothing has been relocated yet: each entry
+        // of DT_RELA is R_X86_64_RELATIVE (8), which `.ci/check-image.sh` checks.
         core::arch::global_asm!(
             ".pushsection .text.entresol_start, \"ax\", @progbits",
             ".globl entresol_start",
@@ -88,7 +88,7 @@ macro_rules! image {
             "mov rbx, rsp",
             "and rsp, -16",
             "call {load}",
-            // As the host enters a program: no function to call at its end, and nothing of ours in a register.
+            // Like the host's entry into a program: no function to call at its end, and nothing of ours in a register.
             "mov rsp, rbx",
             "mov r11, rax",
             "xor eax, eax",

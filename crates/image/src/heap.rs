@@ -1,16 +1,16 @@
-//! The image's own allocator, which never touches the program's.
+//! The image's own allocator, which never uses the program's.
 //!
-//! The algorithm is the library `talc`'s; the pages are the host's, a mebibyte at a time, the first of them
-//! prefaulted. Larger blocks get pages of their own, which come zeroed and take memory where they are written. A
-//! process that has grown large (a hundred thousand threads, a million timers) has each mebibyte prefaulted, because
-//! a fault per page took a third of the time in which a million timers are made. (Huge pages would take fewer faults,
-//! but on fragmented memory the host compacts it within the trap.)
+//! The algorithm is that of the library `talc`; the pages are the host's, a mebibyte at a time, the first of them
+//! prefaulted. Larger blocks get pages of their own, which are zeroed and use memory only where they are written. In a
+//! process that has grown large (a hundred thousand threads, a million timers), each mebibyte is prefaulted, because a
+//! fault per page took a third of the time of creating a million timers. (Huge pages would cause fewer faults, but on
+//! fragmented memory the host compacts it within the trap.)
 //!
-//! Zeroed tables, of which a process at first uses only the beginning, have two mebibytes of their own, which take
-//! memory where they are written. They are most of what a start would otherwise touch.
+//! Zeroed tables, of which a process at first uses only the beginning, have two mebibytes of their own, which use
+//! memory only where they are written. Without that they would be most of the memory that a start touches.
 //!
-//! One untouched mebibyte is kept in reserve. It costs no memory, and serves small allocations that cannot fail when
-//! the host gives no more (RLIMIT_AS). Large requests (threads, timers) are refused first.
+//! One untouched mebibyte is kept in reserve. It uses no memory, and serves small allocations that cannot fail when the
+//! host gives no more (RLIMIT_AS). Large requests (threads, timers) are refused first.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
@@ -20,9 +20,9 @@ use sync::Lock;
 use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
-/// The part that a process uses from its start on, with a little for its first calls of each kind.
+/// What a process uses from its start, including the first call of each kind.
 const FROM_THE_START: usize = 128 << 10;
-/// A heap of this size keeps growing, and will use all it takes.
+/// A heap of this size will probably keep growing, so its chunks are prefaulted.
 const LARGE: usize = 16 << 20;
 
 /// A zeroed block of at least this size is a table.
@@ -30,18 +30,18 @@ const TABLE: usize = 16 << 10;
 /// All tables that a process makes at its start.
 const TABLES: usize = 2 << 20;
 
-/// Where more memory comes from.
+/// The source of more memory.
 struct Pages {
     /// Bytes so far.
     taken: usize,
-    /// A chunk for when there are no others: its address, or 0.
+    /// The address of a chunk in reserve, or 0.
     spare: usize,
     tables: Tables,
 }
 
-/// A chunk that nobody has written to but through the tables that were given out of it.
+/// A chunk for tables, written to only through them.
 struct Tables {
-    /// Its address; 0 before the first table.
+    /// The chunk's address; 0 before the first table.
     start: usize,
     /// How much of it has been given out.
     used: usize,
@@ -56,8 +56,8 @@ impl Tables {
         let at = self.used.next_multiple_of(layout.align());
         self.used = at.checked_add(layout.size()).filter(|&end| end <= TABLES)?;
         let table = (self.start + at) as *mut u8;
-        // Write first: the beginning is used soon, and a read before the write would cost a second fault. SAFETY: fresh
-        // memory of ours.
+        // Write first: the beginning is used soon, and a read before the write would cause a second fault. SAFETY:
+        // fresh memory of ours.
         unsafe { table.write_volatile(0) };
         Some(table)
     }
@@ -95,12 +95,12 @@ impl OomHandler for Pages {
 static HEAP: Lock<Talc<Pages>> =
     Lock::new(Talc::new(Pages { taken: 0, spare: 0, tables: Tables { start: 0, used: 0 } }));
 
-/// A forked child begins: its kernel has tables of its own. Its parent's are never given back there.
+/// Called in a forked child: its kernel has tables of its own. Its parent's are never freed there.
 pub fn begin_child() {
     HEAP.lock().oom_handler.tables = Tables { start: 0, used: 0 };
 }
 
-/// Runs `f` while nobody can be in the middle of an allocation: for fork. `f` must not allocate.
+/// Runs `f` while no thread is in the middle of an allocation: for fork. `f` must not allocate.
 pub fn hold(f: &mut dyn FnMut()) {
     let _guard = HEAP.lock();
     f();
@@ -136,7 +136,7 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: as the caller promises.
         let block = unsafe { self.alloc(layout) };
         if !block.is_null() && !has_own_pages(layout) {
-            // SAFETY: so long is the block.
+            // SAFETY: the block has this length.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -152,7 +152,8 @@ unsafe impl GlobalAlloc for Heap {
             return;
         }
         let mut heap = HEAP.lock();
-        // Tables live as long as their process. Were one given back and used for other blocks, these would look like tables.
+        // Tables live as long as their process. If one were freed and reused for other blocks, those would look like
+        // tables.
         if heap.oom_handler.tables.has(block.as_ptr()) {
             return;
         }

@@ -12,10 +12,11 @@
 //! # How a program is entered
 //! `LD_AUDIT` makes the dynamic linker load the image before any library. The constructor (`boot`) hides our variables,
 //! makes the only host thread the first carrier, adopts the main thread with its registrations (robust list, rseq, tid
-//! word), and patches the dynamic linker and the vDSO. `la_objopen` exchanges the C library's code for a copy that is patched already
-//! (`ready`), or patches it in memory (`text`), before it runs.
+//! word), and patches the dynamic linker and the vDSO. `la_objopen` replaces the C library's code by a copy that is
+//! already patched (`ready`), or patches it in memory (`text`), before it runs.
 //!
-//! A program that glibc's dynamic linker does not load is loaded by the image, which is executed in its place ([`loader`]).
+//! If glibc's dynamic linker does not load a program, the image does: it is executed in the program's place
+//! ([`loader`]).
 //!
 //! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
 //! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`

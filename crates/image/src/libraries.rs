@@ -1,5 +1,4 @@
-//! The objects of the program: which are patched, where their stubs lie, what they are called
-//! in the counts.
+//! The program's objects: which are patched, where their stubs lie, and their names in the counts.
 
 use crate::auxv::Auxiliary;
 use crate::stub_area::{PAGE, StubArea};
@@ -14,13 +13,13 @@ use sync::Lock;
 
 const PF_R: u32 = 4;
 
-/// The names by library number; number 0 is what came by dispatch.
+/// The names by library number; number 0 stands for dispatched calls.
 pub static NAMES: Lock<Vec<Vec<u8>>> = Lock::new(Vec::new());
 
-/// Bases of the objects that were looked at.
+/// The bases of the objects examined so far.
 static SEEN: Lock<Vec<u64>> = Lock::new(Vec::new());
 
-/// The program headers and the name of a program that the dynamic linker loads, until it has been looked at.
+/// The program headers and the name of a program that the dynamic linker loads, until it has been examined.
 static PROGRAM: Lock<Option<[u64; 2]>> = Lock::new(None);
 
 unsafe extern "C" {
@@ -45,12 +44,12 @@ pub(crate) unsafe fn object(base: u64, bias: u64) -> Option<Object<'static>> {
     Object::new(bias, head, segments).ok()
 }
 
-/// Where the image begins.
+/// The address of the image.
 pub(crate) fn image() -> u64 {
     &raw const IMAGE as u64
 }
 
-/// Tells the handlers where the image's text lies.
+/// Tells the handlers the range of the image's text.
 pub fn find_text() {
     let base = image();
     // SAFETY: the image itself.
@@ -60,7 +59,8 @@ pub fn find_text() {
     dispositions::set_text(start, end);
 }
 
-/// The vDSO and the dynamic loader, which are there before us. What that loads is noted.
+/// Patches the vDSO and the dynamic loader, which are mapped before the image. Remembers the program that the loader
+/// loads.
 ///
 /// # Safety
 /// Single-threaded; the addresses are the auxiliary vector's.
@@ -97,7 +97,7 @@ fn first_time(base: u64) -> bool {
     new
 }
 
-/// An object has been mapped: the C library is exchanged or patched, everything else goes by dispatch.
+/// An object has been mapped: the C library is replaced or patched, calls of all others are dispatched.
 ///
 /// # Safety
 /// Called by the dynamic loader with an object's load bias and name, before its code runs.
@@ -126,12 +126,12 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }
 
-/// The dynamic linker makes most of its calls at the start, each a few times, and a page of code that is written to is
-/// copied, which takes as long as some dispatched calls. So only pages with this many sites are patched in it: one
+/// The dynamic linker makes most of its calls at the start, each a few times. Writing to a page of code copies it,
+/// which takes as long as some dispatched calls. So only pages with at least this many sites are patched in it: one
 /// page has the wrappers that it uses most, and more than half of all sites.
 const CROWD: usize = 4;
 
-/// Replaces the system calls of an object by jumps, in pages with at least so many.
+/// Replaces the system calls of an object by jumps, in pages with at least `crowd` sites.
 unsafe fn patch_object(object: &Object<'_>, name: &[u8], crowd: usize) {
     let number = number_of(name);
     let recorded = plans::recorded(object);
@@ -143,7 +143,7 @@ unsafe fn patch_object(object: &Object<'_>, name: &[u8], crowd: usize) {
     }
 }
 
-/// Leaves the sites, which are in the order of their addresses, of pages where at least so many begin.
+/// Keeps only the sites (sorted by address) of pages where at least `crowd` begin.
 fn keep_crowds(sites: &mut Vec<Site>, crowd: usize) {
     let page = |site: &Site| site.address / PAGE;
     let mut kept = 0;
@@ -160,7 +160,7 @@ fn keep_crowds(sites: &mut Vec<Site>, crowd: usize) {
     sites.truncate(kept);
 }
 
-/// The next number of a library, which has this name in the counts.
+/// Assigns the next library number to this name.
 fn number_of(name: &[u8]) -> u32 {
     let mut names = NAMES.lock();
     if names.is_empty() {
@@ -170,7 +170,7 @@ fn number_of(name: &[u8]) -> u32 {
     names.len() as u32 - 1
 }
 
-/// Gives the number to the library, if no other has it.
+/// Assigns the number to the library, unless another has it.
 pub(crate) fn take_number(number: u32, name: &[u8]) -> bool {
     let mut names = NAMES.lock();
     let free = names.len() <= number as usize;
@@ -195,8 +195,8 @@ unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
     }
 }
 
-/// `__vdso_getrandom` has another use than the call: it says how much memory a state takes and how that is mapped, if the state's
-/// length (`r8`) is -1 (`__cvdso_getrandom_data`). A state that nobody looks at may be of any kind.
+/// `__vdso_getrandom` has a second use: if the state's length (`r8`) is -1, it returns how much memory a state takes
+/// and how to map it (`__cvdso_getrandom_data`). The call ignores the state, so any values will do.
 const STATE_OF_GETRANDOM: [u8; 29] = [
     0x49, 0x83, 0xf8, 0xff, // cmp $-1,%r8
     0x75, 23, // jne to the call
@@ -207,8 +207,8 @@ const STATE_OF_GETRANDOM: [u8; 29] = [
     0xc3, // ret
 ];
 
-/// A function of the vDSO becomes a system call: `getcpu` reads the host's CPU number, and ours is asked of the kernel; clocks
-/// read the host's time, which a controlled run does not go by. `before` is code that comes before the call.
+/// Replaces a function of the vDSO by a system call: `getcpu` reads the host's CPU number, but ours must come from the
+/// kernel; clocks read the host's time, which a controlled run must not use. `before` is code that precedes the call.
 unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
     let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
@@ -230,7 +230,7 @@ unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
     unsafe { text::change(&code, stubs, core::iter::once((function.address, jump))) };
 }
 
-/// A program that makes its system calls itself: what can be proven of its code without knowing who wrote it.
+/// Patches a program that makes its own system calls: only sites that can be proven from its code alone.
 ///
 /// # Safety
 /// The object is mapped for good and relocated, and its code has not run.
@@ -253,7 +253,8 @@ pub(crate) unsafe fn patch_program(object: &mut Object<'_>, name: &[u8]) {
     }
 }
 
-/// A program that the dynamic linker has loaded and relocated; only once. Others than Go's leave system calls to the C library.
+/// Patches a program that the dynamic linker has loaded and relocated; only once. Programs other than Go's leave system
+/// calls to the C library.
 ///
 /// # Safety
 /// When it is called for the first time, the program's code has not run.
@@ -274,7 +275,7 @@ pub(crate) unsafe fn patch_go_program() {
     }
 }
 
-/// How far from a thread's FS base glibc keeps its rseq area, if this glibc has one.
+/// The offset of glibc's rseq area from a thread's FS base, if this glibc has one.
 pub fn rseq_offset(aux: &Auxiliary) -> Option<i64> {
     if aux.loader == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! Limits as `entresol run` writes them among the options. It has checked them, so one that cannot be read is a mistake
-//! that must not pass for "no limit".
+//! Limits in the options that `entresol run` writes. The command has checked them, so an unreadable one is an error and
+//! must not be taken for "no limit".
 //!
 //! | option | value |
 //! |---|---|
@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 use ids::{CPUS_MAX, CpuId, CpuMask, Nanos};
 use kernel::limits::{GroupSpec, Limits, Share};
 
-/// Reads them out of all options.
+/// Reads the limits from all options.
 ///
 /// # Errors
-/// The first option that is about limits and cannot be read.
+/// The first option about limits that cannot be read.
 pub fn parse(options: &[u8]) -> Result<Limits, &[u8]> {
     let mut limits = Limits::default();
     for pair in options.split(|&b| b == b';') {
@@ -52,7 +52,7 @@ fn limit(limits: &mut Limits, fields: &[&[u8]]) -> Option<()> {
     Some(())
 }
 
-/// A quota of 0 is no share.
+/// A share; `Some(None)` for a quota of 0.
 fn share(quota: &[u8], period: &[u8]) -> Option<Option<Share>> {
     let (quota, period) = (Nanos(number(quota)?), Nanos(number(period)?));
     Some((quota != Nanos::ZERO && period != Nanos::ZERO).then_some(Share { quota, period }))

@@ -1,8 +1,8 @@
 //! memcpy, memmove, memset, memcmp, bcmp and strlen, which compiled code calls and no libc provides here.
 //!
-//! In assembly and not in Rust, for three reasons: the compiler would turn the loops back into calls of
-//! themselves; they must be `.hidden`, or they would replace the program's own; and they use general
-//! registers only, so the kernel's paths stay free of vector registers.
+//! In assembly, not Rust, for three reasons: the compiler would turn the loops back into calls of themselves; the
+//! routines must be `.hidden`, or they would replace the program's own; and they use only general registers, so the
+//! kernel's paths stay free of vector registers.
 
 /// Defines the memory routines, each name behind a prefix (empty in the image, a test's own in tests).
 #[doc(hidden)]
@@ -34,7 +34,7 @@ macro_rules! memory_routines {
             "mov [rdi], r8",
             "mov [rdi + 8], r9",
             "ret",
-            // memcpy(rdi: to, rsi: from, rdx: count); also right for overlapping blocks with to < from.
+            // memcpy(rdi: to, rsi: from, rdx: count); also correct for overlapping blocks with to < from.
             $crate::memory_symbol!($prefix, "memcpy"),
             "cmp rdx, 16",
             "jb 40f",
@@ -127,7 +127,7 @@ macro_rules! memory_routines {
             "jnz 23b",
             "62:",
             "ret",
-            // memcmp(rdi, rsi, rdx: count); bcmp asks for less.
+            // memcmp(rdi, rsi, rdx: count); also serves as bcmp.
             $crate::memory_symbol!($prefix, "bcmp"),
             $crate::memory_symbol!($prefix, "memcmp"),
             "cmp rdx, 8",

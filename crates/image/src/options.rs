@@ -10,7 +10,7 @@ use ids::Nanos;
 pub struct Options<'a> {
     /// The number of CPUs; 0 means as many as the host lets us use, up to the quota.
     pub cpus: usize,
-    /// As many CPUs as a quota of the host pays for.
+    /// The number of CPUs that the host's quota allows.
     pub quota: Option<usize>,
     /// The time between ticks.
     pub tick: Nanos,
@@ -24,19 +24,19 @@ pub struct Options<'a> {
     pub io: kernel::Io,
     /// `--stats`, for this process.
     pub stats: bool,
-    /// No `--no-note`.
+    /// The user is told of programs that run natively (not with `--no-note`).
     pub note: bool,
     /// `--require`.
     pub require: bool,
-    /// The processes that descend from one `entresol run`; `None`: this is the first.
+    /// The processes that descend from one `entresol run`; `None`: this is the first of them.
     pub tree: Option<Tree>,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
     pub watchdog: Option<u32>,
-    /// How long before a real-time thread's sleep ends idle CPUs are awake at most (`--ahead`).
+    /// The longest lead before the end of a real-time thread's sleep (`--ahead`).
     pub ahead: Option<Nanos>,
-    /// The order of real-time threads is sampled (`--check-order`).
+    /// The order of real-time threads is checked by samples (`--check-order`).
     pub check_order: bool,
-    /// Switches are written down (`--trace`).
+    /// Switches are recorded (`--trace`).
     pub trace: bool,
     /// The time between two samples (`entresol profile`).
     pub sample: Option<Nanos>,
@@ -49,17 +49,17 @@ pub struct Options<'a> {
     /// The fault to plant.
     #[cfg(feature = "planted")]
     pub plant: &'a [u8],
-    /// The reserve of static thread-local storage that this start has been given, bytes; 0: glibc's own.
+    /// The reserve of static thread-local storage that this start was given, in bytes; 0: glibc's own.
     pub reserve: u64,
-    /// The program's name, if a start of our own has changed it.
+    /// The program's name, if a restart has changed it.
     pub name: Option<[u8; 16]>,
-    /// The descriptor of the program that the image is to load, if it was executed in that one's place.
+    /// The descriptor of the program to load, if the image was executed in its place.
     pub program: Option<i32>,
-    /// State handed on by the thread that made the exec ([`kernel::Carried`]).
+    /// State passed on by the thread that made the exec ([`kernel::Carried`]).
     pub thread: &'a [u8],
-    /// The signals that the program begins with ignored, if the program that made the exec has said so.
+    /// The signals that are ignored at the program's start, if the program that made the exec has passed them on.
     pub ignored: Option<u64>,
-    /// The clock's rate, if it was known there.
+    /// The clock's rate, if the program that made the exec knew it.
     pub rate: Option<u64>,
     /// The image's own path.
     pub image: &'a [u8],
@@ -68,14 +68,14 @@ pub struct Options<'a> {
 /// The lowest and highest tick rate.
 pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
 
-/// The most that `--ahead` can be set to, microseconds.
+/// The largest value of `--ahead`, in microseconds.
 pub const AHEAD_MICROS_MAX: u64 = 100_000;
 
-/// The most that the watchdog can be set to.
+/// The largest value of the watchdog.
 pub const SECONDS_MAX: u64 = 1_000_000;
 
 impl<'a> Options<'a> {
-    /// Reads the value for the process `pid`; unknown names are for newer images and are skipped.
+    /// Reads the value for the process `pid`. Unknown names are for newer images and are skipped.
     pub fn parse(value: &'a [u8], pid: i32) -> Options<'a> {
         let mut o = Options {
             cpus: 0,
@@ -128,7 +128,7 @@ impl<'a> Options<'a> {
                     }
                 }
                 b"rt" => o.rt_host_rules = value == b"host",
-                // The command writes 1; what is handed on names the process that is meant.
+                // The command writes 1; an exec passes on the id of the process that is meant.
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"note" => o.note = value != b"none",
                 b"require" => o.require = value == b"1",

@@ -1,4 +1,4 @@
-//! A panic of the image: report what and where, then end the process.
+//! Panics of the image: report the message and place, then end the process.
 
 use core::panic::PanicInfo;
 

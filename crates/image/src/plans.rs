@@ -1,5 +1,5 @@
-//! Which system calls of an object are replaced: from the file that the command has left beside the image, or, for
-//! an object that it did not know, by looking at the code.
+//! Which system calls of an object are replaced: from the plan that the command has left beside the image or, for an
+//! object that the command did not know, by examining the code.
 
 use abi::args::O_NOFOLLOW;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use sync::Lock;
 /// The image's own path.
 static IMAGE: Lock<Vec<u8>> = Lock::new(Vec::new());
 
-/// Plans are looked for beside the image, which lies at `path`.
+/// Sets the image's path, beside which plans are stored.
 pub fn look_beside(path: &[u8]) {
     *IMAGE.lock() = path.to_vec();
 }
@@ -42,7 +42,7 @@ pub fn sites(recorded: &[u8], object: &Object<'_>, code: &Code<'_>) -> Vec<Site>
 
 /// A whole file, by its path with a zero at the end.
 fn read(path: &[u8]) -> Option<Vec<u8>> {
-    /// The longest plan that is kept: some six times that of a C library.
+    /// The longest plan that is read: some six times that of a C library.
     const LEN_MAX: u64 = 64 * 1024;
     let fd = os::open(path, O_NOFOLLOW, 0).ok()?;
     let len = os::len_of(fd).map_or(0, |len| len.min(LEN_MAX) as usize);

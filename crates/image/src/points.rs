@@ -1,5 +1,5 @@
-//! Scheduling points of a controlled run in code that makes no system call: the C library's functions for threads, and a few
-//! accesses to memory in the program's own code, others for each seed.
+//! Scheduling points of a controlled run in code that makes no system call: the C library's functions for threads, and
+//! a few memory accesses in the program's own code, different ones for each seed.
 
 use crate::chaos::Settings;
 use crate::libraries::{file_name, object};
@@ -22,7 +22,7 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 static ON: AtomicBool = AtomicBool::new(false);
 static SEED: AtomicU64 = AtomicU64::new(0);
 static PLACES: AtomicU32 = AtomicU32::new(0);
-/// Where the program's ELF header lies.
+/// The address of the program's ELF header.
 static PROGRAM: AtomicU64 = AtomicU64::new(0);
 
 /// The number under which the calls of these stubs are counted.
@@ -85,7 +85,7 @@ const FUNCTIONS: [&[u8]; 53] = [
     b"free",
 ];
 
-/// The run is controlled: objects that are mapped from now on get scheduling points.
+/// Starts adding scheduling points to objects that are mapped from now on.
 pub(crate) fn begin(settings: &Settings<'_>, program: u64) {
     ON.store(settings.is_on(), Relaxed);
     SEED.store(settings.seed, Relaxed);
@@ -152,13 +152,13 @@ unsafe fn in_c_library(library: &Object<'_>) {
     }
 }
 
-/// Accesses in functions that are drawn by their size.
+/// Accesses in functions that are drawn with their size as weight.
 unsafe fn in_program(program: &Object<'_>) {
     let mut rng = Rng::new(SEED.load(Relaxed) ^ 0x5eed);
     let wanted = PLACES.load(Relaxed) as usize;
     for code in program.code() {
         let (mut chosen, mut found): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
-        // Most of a program's functions have some; one without any must not keep us.
+        // Most of a program's functions have some; the number of attempts is bounded for a program without any.
         for _ in 0..8 * wanted {
             if chosen.len() == wanted {
                 break;
@@ -204,7 +204,7 @@ unsafe fn change(code: &Code<'_>, all: impl ExactSizeIterator<Item = At>) {
             changes.push(change);
         }
     }
-    // Before the first of them can be come to.
+    // Before any of them can be reached.
     points::add(made);
     // SAFETY: as the caller promises, nobody executes the code now.
     unsafe { text::change(code, area, changes.iter().map(|change| (change.place, change))) };

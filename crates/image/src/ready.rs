@@ -1,8 +1,8 @@
-//! The C library with its system calls replaced already, in a file that the command has left beside the image
-//! ([`patch::make_ready`]): mapped in place of the code that the dynamic linker has mapped.
+//! A copy of the C library with its system calls already replaced, in a file that the command has left beside the image
+//! ([`patch::make_ready`]). It is mapped in place of the code that the dynamic linker has mapped.
 //!
-//! The file comes from the folder that the image was loaded from, which nobody but this user can change, and is taken
-//! only if it is this user's, as the command has left it, and about the very library. Else the library is patched in memory.
+//! The file is in the image's folder, which only this user can change. It is used only if it belongs to this user, is
+//! as the command has left it, and is for exactly this library. Otherwise the library is patched in memory.
 
 use crate::libraries::{file_name, take_number};
 use crate::plans;
@@ -14,7 +14,8 @@ use host::os;
 use patch::elf::Object;
 use patch::{Part, Places, Ready, TRAILER_LEN};
 
-/// Puts the file in the library's place; false if it is not there or not for it, or the host refuses: nothing has changed then.
+/// Maps the file in the library's place. False if it is missing or for another library, or the host refuses: nothing
+/// has changed then.
 ///
 /// # Safety
 /// The library has been mapped for good, and its code has not run.
@@ -45,7 +46,7 @@ fn check(fd: i32, library: &Object<'_>, build_id: &[u8]) -> Option<Ready> {
     (pages == (start, start + ready.text.len)).then_some(ready)
 }
 
-/// First the stubs, then the code.
+/// Maps the stubs first, then the code.
 unsafe fn map(fd: i32, library: &Object<'_>, ready: &Ready) -> bool {
     let bias = library.bias();
     let stubs = bias.wrapping_add(ready.stubs.address);

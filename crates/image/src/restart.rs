@@ -5,9 +5,9 @@
 //! (`_dl_tls_static_surplus_init` in elf/dl-tls.c). Natively the block is laid out after they are mapped and has room
 //! for them all. libtsan needs 768 KiB.
 //!
-//! So the needs of objects are added up as they are mapped, and if they exceed the reserve the process execs its
-//! program once more with a larger one. No code of the program has run by then. The new image removes the setting
-//! from the environment, so that other programs do not inherit it: the reserve is taken from every thread's stack.
+//! So the needs of objects are added up as they are mapped, and if they exceed the reserve, the process execs its
+//! program once more with a larger one. No code of the program has run by then. The new image removes the setting from
+//! the environment, so that other programs do not inherit it: the reserve is taken from every thread's stack.
 
 use crate::auxv::Auxiliary;
 use crate::libraries;
@@ -30,14 +30,14 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 /// glibc's variable for settings of this kind.
 pub const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 const SETTING: &str = "glibc.rtld.optional_static_tls";
-/// The least that glibc reserves, in all its versions, beside the room for itself, in bytes.
+/// The smallest reserve of all glibc versions, apart from what it needs itself, in bytes.
 const RESERVE: u64 = 1024;
-/// More than this would be an error of ours or theirs, bytes.
+/// A larger reserve would be a mistake, ours or the program's; bytes.
 const RESERVE_MAX: u64 = 256 << 20;
 
 /// Bytes that the objects mapped so far need.
 static NEEDED: AtomicU64 = AtomicU64::new(0);
-/// The program's code may have run: later objects are loaded late, with the room that they have natively.
+/// The program's code may have run: later objects are loaded late, with the same room as natively.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// How this process was started.
@@ -53,7 +53,7 @@ unsafe impl Send for Start {}
 
 static START: Lock<Option<Start>> = Lock::new(None);
 
-/// Notes how the process was started, and undoes what the last start has left: the program's name.
+/// Records how the process was started, and restores the program's name after a restart.
 pub fn begin(argv: *const *const c_char, envp: *const *const c_char, aux: &Auxiliary, options: &Options<'_>) {
     if let Some(name) = options.name {
         // SAFETY: the host reads sixteen bytes.
@@ -63,12 +63,12 @@ pub fn begin(argv: *const *const c_char, envp: *const *const c_char, aux: &Auxil
     *START.lock() = Some(Start { argv, envp, file, reserve: options.reserve.max(RESERVE) });
 }
 
-/// The program is complete.
+/// The program is completely loaded.
 pub fn end() {
     STARTED.store(true, Relaxed);
 }
 
-/// An object was mapped. Starts over if there is not enough room with it.
+/// An object was mapped. Restarts the program if the reserve is too small with it.
 ///
 /// # Safety
 /// Called by the dynamic linker, with an object that it has just mapped.
@@ -86,8 +86,8 @@ pub unsafe fn mapped(map: &LinkMap) {
     }
 }
 
-/// How much of every thread's block an object needs, bytes: nothing unless it says that it
-/// cannot do without (DF_STATIC_TLS). The linker has counted the program and the C library itself.
+/// How many bytes of every thread's block an object needs: none unless it declares the need (DF_STATIC_TLS). The linker
+/// has counted the program and the C library itself.
 unsafe fn static_storage(map: &LinkMap) -> u64 {
     const DT_FLAGS: u64 = 30;
     const DF_STATIC_TLS: u64 = 0x10;
@@ -114,8 +114,8 @@ unsafe fn static_storage(map: &LinkMap) -> u64 {
     }
 }
 
-/// Tools that lay out a finished library anew put its program headers at the end (BOLT; rustc's driver is such a one):
-/// if they are not in `head`, the beginning of the file, a beginning of which they are a part.
+/// Tools that rewrite a finished library put its program headers at the end (BOLT, as for rustc's driver). If they are
+/// not in `head`, the beginning of the file, reads them and returns a beginning that has them behind the ELF header.
 fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
     const ELF_HEADER: usize = 64;
     let offset = u64::from_le_bytes(head.get(32..40)?.try_into().ok()?);
@@ -140,7 +140,8 @@ fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
     (read == size as isize).then_some(bytes)
 }
 
-/// Becomes the same program with that reserve. Returns only if the host refuses: the linker then says what is missing.
+/// Executes the same program with that reserve. Returns only if the host refuses; the linker then reports what is
+/// missing.
 unsafe fn execute(start: &Start, reserve: u64) {
     let k = Carrier::my_process();
     let mut name = [0u8; 16];
@@ -187,7 +188,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     exec::by_thread(&handover, main, &Call { nr: abi::nr::EXECVE, args });
 }
 
-/// The text added to the variable's value: behind the program's own settings, so that it counts.
+/// The text appended to the variable's value: after the program's own settings, so that it takes effect.
 fn setting(reserve: u64) -> Text<64> {
     let mut text = Text::default();
     let _ = write!(text, ":{SETTING}={reserve}");
@@ -203,7 +204,7 @@ pub fn without_setting(value: &[u8], reserve: u64) -> Option<usize> {
     }
 }
 
-/// Whether two paths lead to one file. A script's does not lead to what runs it.
+/// Whether two paths lead to the same file. A script's path does not lead to its interpreter.
 unsafe fn same_file(a: *const c_char, b: *const c_char) -> bool {
     let identity = |path: *const c_char| {
         let mut stat = [0u64; 18];

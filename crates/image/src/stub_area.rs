@@ -9,10 +9,10 @@ use patch::{Code, STUB_LEN_MAX, Slots};
 pub(crate) const PAGE: u64 = 4096;
 /// The bytes before the first stub.
 const HEAD: u64 = 64;
-/// A jump reaches 2 GiB; code and stubs are shorter than the rest.
+/// A jump reaches 2 GiB; the lengths of code and stubs are less than the difference.
 const REACH: u64 = 1 << 30;
 
-/// The entries' addresses, for stubs: the one that leaves vector registers to their fate first.
+/// Writes the entries' addresses for stubs; first the entry that does not save vector registers.
 ///
 /// # Safety
 /// Two words there are the caller's to write.
@@ -35,7 +35,7 @@ pub(crate) struct StubArea {
 impl StubArea {
     pub(crate) fn near(code: &Code<'_>, stubs: usize) -> Option<StubArea> {
         let len = (HEAD + (stubs * STUB_LEN_MAX) as u64).next_multiple_of(PAGE);
-        // The host maps from the top down, so what it chooses is nearly always near enough.
+        // The host maps from the top down, so its choice is nearly always near enough.
         let chosen = Self::map(0, len, 0).filter(|&base| {
             let near = base.abs_diff(code.address) < REACH;
             if !near {
@@ -50,7 +50,7 @@ impl StubArea {
         Some(StubArea { base, len, used: HEAD })
     }
 
-    /// The nearest free place, below if there is one: above a program its heap grows.
+    /// The nearest free place, below if possible: above a program, its heap grows.
     #[cold]
     fn search(code: &Code<'_>, len: u64) -> Option<u64> {
         let below = code.address & !(PAGE - 1);
@@ -81,7 +81,7 @@ impl StubArea {
         self.base
     }
 
-    /// Where it lies.
+    /// The range of its pages.
     pub(crate) fn pages(&self) -> Range<u64> {
         self.base..self.base + self.len
     }
@@ -95,7 +95,7 @@ impl StubArea {
         Slots { vectors_dead: self.base, vectors_live: self.base + 8 }
     }
 
-    /// Where the next stub goes.
+    /// The address of the next stub.
     pub(crate) fn next(&self) -> u64 {
         self.base + self.used
     }

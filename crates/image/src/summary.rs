@@ -13,18 +13,18 @@ use sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 static BEGAN: AtomicU64 = AtomicU64::new(0);
-/// A descriptor of our own for the error stream as it was at first, and which file that was: programs close
-/// theirs before they end, to notice write errors, and the number may stand for something else then.
+/// Our own descriptor for the original error stream, and which file that was: programs close theirs before they end, to
+/// notice write errors, and the number may refer to another file then.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Above what a program expects to get next.
+/// Above the numbers that a program expects to get next.
 const KEPT_MIN: i32 = 1000;
 
-/// Notes the beginning.
+/// Records the start time and the error stream.
 pub fn begin(wanted: bool) {
     WANTED.store(wanted, Relaxed);
     BEGAN.store(os::clock_gettime(1).0, Relaxed);
-    // Before carriers are bound to one each.
+    // Before carriers are bound to one host CPU each.
     if wanted && let Some(file) = os::file_of(2) {
         KEPT.store(os::duplicate(2, KEPT_MIN).unwrap_or(2), Relaxed);
         FILE[0].store(file[0], Relaxed);
@@ -38,7 +38,8 @@ fn stream() -> Option<i32> {
     [KEPT.load(Relaxed), 2].into_iter().find(|&fd| os::file_of(fd) == Some(file))
 }
 
-/// A forked child: the summary is not about it, and who waits for the end of the stream must not wait for it.
+/// Called in a forked child: the summary is not about it, and readers that wait for the end of the stream must not wait
+/// for it.
 pub fn forget() {
     if WANTED.swap(false, Relaxed) && KEPT.load(Relaxed) != 2 && stream() == Some(KEPT.load(Relaxed)) {
         os::close(KEPT.load(Relaxed));
@@ -110,7 +111,7 @@ pub fn print(k: &Process) {
     out.flush();
 }
 
-/// Where threads waited for descriptors, and which calls took a host thread.
+/// Prints where threads waited for descriptors, and which calls took a host thread.
 fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
     if s.parked > 0 {
         let (turns, events, looks) = (k.parked.turns(), s.events, s.looks);
@@ -126,7 +127,7 @@ fn print_waits(k: &Process, out: &mut Line, s: &kernel::stats::Stats) {
     }
 }
 
-/// Programs that this one, and all that descend from it, have executed and that Entresol could not enter.
+/// Prints the programs that this one and its descendants have executed and that Entresol could not enter.
 fn print_natives(k: &Process, out: &mut Line) {
     let natives = &k.m.natives;
     let Counts { execs, changes } = natives.counts();
@@ -145,7 +146,7 @@ fn print_natives(k: &Process, out: &mut Line) {
     let _ = writeln!(out);
 }
 
-/// Calls by way and library; the number of those that came by dispatch.
+/// Prints calls by way and library; returns the number of dispatched ones.
 fn print_libraries(k: &Process, out: &mut Line) -> u64 {
     let names = libraries::NAMES.lock();
     let mut dispatched = 0;
@@ -164,7 +165,7 @@ fn print_libraries(k: &Process, out: &mut Line) -> u64 {
     dispatched
 }
 
-/// In words: what made the program slow, if anything did.
+/// Explains what made the program slow, if anything did.
 fn print_reason(k: &Process, out: &mut Line, s: &kernel::stats::Stats, dispatched: u64, wall: Nanos, stolen: Nanos) {
     let mut any = false;
     let mut say = |out: &mut Line, text: core::fmt::Arguments<'_>| {

@@ -1,9 +1,9 @@
-//! Changes text: jumps in the place of system calls, and the stubs that they lead to become executable.
+//! Changes text: writes jumps in place of system calls, and makes the stubs that they lead to executable.
 //!
 //! Where the host allows it, both are written in place and protected again. A hardened host makes no memory executable
-//! that was writable (`PR_SET_MDWE`, systemd's MemoryDenyWriteExecute, SELinux's execmem and execmod). There both come from a
-//! sealed anonymous file, which is mapped executable and was never writable in memory. That is the second choice, because it
-//! takes the name of the code away: `maps` shows the file instead of the vDSO or the library.
+//! that was writable (`PR_SET_MDWE`, systemd's MemoryDenyWriteExecute, SELinux's execmem and execmod). There, both come
+//! from a sealed anonymous file, which is mapped executable and was never writable in memory. That is the second
+//! choice, because the code loses its name: `maps` shows the file instead of the vDSO or the library.
 //!
 //! Where that is refused as well, nothing changes and the system calls are caught by dispatch.
 
@@ -19,10 +19,11 @@ use host::os;
 use patch::Code;
 use sync::atomic::{AtomicBool, Ordering::*};
 
-/// The host has refused to make executable what was writable. It would do so again.
+/// The host has refused to make writable memory executable, and would do so again.
 static HARDENED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the stubs executable and writes the jumps, each at its address; false if the host refuses: nothing has changed then.
+/// Makes the stubs executable and writes the jumps, each at its address. False if the host refuses: nothing has changed
+/// then.
 ///
 /// # Safety
 /// The code is mapped for good, and nobody executes what is replaced.
@@ -57,11 +58,11 @@ pub(crate) unsafe fn change<J: AsRef<[u8]>>(
     false
 }
 
-/// When the host refused to change text in place.
+/// At which step the host refused to change text in place.
 enum Refused {
     /// The text is as it was.
     Before,
-    /// The text is writable, but not executable any more, because of this error.
+    /// The text is writable and no longer executable, because of this error.
     Between(isize),
 }
 
@@ -89,7 +90,7 @@ unsafe fn in_place<J: AsRef<[u8]>>(
     }
 }
 
-/// The host's answer.
+/// Returns the host's result.
 fn protect(pages: &Range<u64>, protection: u64) -> isize {
     // SAFETY: stubs, or text of an object that is put back.
     unsafe { syscall!(abi::nr::MPROTECT, pages.start, pages.end - pages.start, protection) }
@@ -106,7 +107,7 @@ fn pages(bytes: Range<u64>) -> Range<u64> {
     bytes.start & !(PAGE - 1)..bytes.end.next_multiple_of(PAGE)
 }
 
-/// Replaces this part of the code, if it can be, else all.
+/// Replaces this part of the code if possible, otherwise all of it.
 unsafe fn by_file<J: AsRef<[u8]>>(
     part: Option<Range<u64>>,
     code: &Code<'_>,
@@ -116,7 +117,7 @@ unsafe fn by_file<J: AsRef<[u8]>>(
     let spans = part.into_iter().chain(lengths(code));
     // SAFETY: as the caller promises.
     let results = spans.map(|text| unsafe { replace(&text, stubs, jumps.clone()) });
-    // EINVAL: a part of what can only be replaced as a whole.
+    // EINVAL: only the whole mapping can be replaced.
     results.into_iter().find(|&result| result != Err(Errno::EINVAL.to_ret())) == Some(Ok(()))
 }
 
@@ -126,7 +127,7 @@ fn span<J: AsRef<[u8]>>(jumps: impl Iterator<Item = (u64, J)>) -> Option<Range<u
     places.reduce(|all, place| all.start.min(place.start)..all.end.max(place.end)).map(pages)
 }
 
-/// Maps a file over the stubs and the text; or the host's refusal, and nothing has changed.
+/// Maps a file over the stubs and the text; on the host's refusal, nothing has changed.
 unsafe fn replace<J: AsRef<[u8]>>(
     text: &Range<u64>,
     stubs: &StubArea,
@@ -144,14 +145,14 @@ unsafe fn replace<J: AsRef<[u8]>>(
         }
     })?;
     file.seal()?;
-    // SAFETY: stubs that nothing leads to yet, then text that is the same but for the jumps.
+    // SAFETY: stubs that nothing leads to yet, then text that only differs in the jumps.
     unsafe {
         done(map_over(file.0, area.start, area.end - area.start, len))?;
         done(map_over(file.0, text.start, len, 0))
     }
 }
 
-/// Maps a part of a file over what is at an address, to be executed. The host's answer; 0 for success.
+/// Maps a part of a file over what is at an address, executable. Returns the host's error, or 0.
 ///
 /// # Safety
 /// The old mapping is discarded; the new one may be executed.
@@ -165,11 +166,11 @@ fn done(answer: isize) -> Result<(), isize> {
     if answer == 0 { Ok(()) } else { Err(answer) }
 }
 
-/// A file without a name, which is closed when this is dropped.
+/// An anonymous file, closed on drop.
 struct File(i32);
 
 impl File {
-    /// A file that may have this length.
+    /// Creates a file that may have this length.
     fn new(len: u64) -> Result<File, isize> {
         // A write beyond RLIMIT_FSIZE would send a signal that the program sees (`setrlimit(2)`).
         let mut limit = [0u64; 2];
@@ -181,17 +182,17 @@ impl File {
         // SAFETY: a new descriptor; the name is a string.
         let create = |flags| unsafe { syscall!(abi::nr::MEMFD_CREATE, c"entresol-text".as_ptr(), flags) };
         let fd = match create(MFD_CLOEXEC | MFD_NOEXEC_SEAL) {
-            // Before Linux 6.3, which may forbid all other files without a name (`vm.memfd_noexec`).
+            // Before Linux 6.3, which may forbid all other anonymous files (`vm.memfd_noexec`).
             why if why == Errno::EINVAL.to_ret() => create(MFD_CLOEXEC | MFD_ALLOW_SEALING),
             fd => fd,
         };
         if fd < 0 { Err(fd) } else { Ok(File(fd as i32)) }
     }
 
-    /// Writes what lies in memory there, if it can be read.
+    /// Writes the memory of that range to the file, if it can be read.
     fn write(&self, from: &Range<u64>, at: u64) -> Result<(), isize> {
         let len = from.end - from.start;
-        // SAFETY: the host only reads, and says so where it cannot.
+        // SAFETY: the host only reads, and reports unreadable memory.
         let written = unsafe { syscall!(abi::nr::PWRITE64, self.0, from.start, len, at) };
         match written {
             n if n == len as isize => Ok(()),
@@ -200,9 +201,9 @@ impl File {
         }
     }
 
-    /// Shows the first bytes to be changed.
+    /// Passes the first `len` bytes to `change`.
     fn change(&self, len: u64, change: impl FnOnce(&mut [u8])) -> Result<(), isize> {
-        // SAFETY: a new mapping of a file that nobody else has, which holds so many bytes; it is removed at once.
+        // SAFETY: a new mapping of a file that nobody else has, of at least this length; it is removed at once.
         unsafe {
             let at = syscall!(abi::nr::MMAP, 0, len, PROT_READ_WRITE, MAP_SHARED, self.0, 0);
             if at < 0 {
@@ -214,7 +215,7 @@ impl File {
         Ok(())
     }
 
-    /// From now on nobody can change it.
+    /// Seals the file against all changes.
     fn seal(&self) -> Result<(), isize> {
         let seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
         // SAFETY: only affects this file.

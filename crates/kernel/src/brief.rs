@@ -1,7 +1,7 @@
-//! Where every system call enters, with the calls by which programs hand a CPU over, and the choice of the next thread.
+//! The entry of every system call, the calls by which programs hand a CPU over, and the choice of the next thread.
 //!
-//! [`Here::call`] is one straight piece of code whose decision, a [`Chosen`], fits into registers. [`Next`] goes through
-//! memory, where storing and reloading it in other pieces costs more than the decision itself.
+//! [`Here::call`] is one inlined piece of code whose decision, a [`Chosen`], fits into registers. [`Next`] is returned
+//! through memory, where the store and the reload in other functions cost more than the decision itself.
 
 use crate::cpu::{self, Cpu};
 use crate::machine::{Call, Machine};
@@ -11,21 +11,21 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// The thread that has the CPU next, or the work that must come first.
+/// The thread that gets the CPU next, or the work that must come first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Chosen {
-    /// This thread, at once.
+    /// This thread, without further work.
     Run(ThreadIdx),
-    /// This thread, after what is due on its way out has been done.
+    /// This thread, after the work that is due on its way out.
     Leave(ThreadIdx),
     /// Choose another thread: this one keeps waiting. `None`: no thread was found yet.
     Search(Option<ThreadIdx>),
-    /// Nothing has been chosen yet, because an observer wants to see every choice.
+    /// Nothing is chosen yet, because an observer must see every choice.
     Watched(Prev),
-    /// Another thread was chosen, but this one, which waits now, may have been given a signal meanwhile.
+    /// Another thread is chosen, but this one, which waits now, may have been given a signal meanwhile.
     Hinted(ThreadIdx),
-    /// This thread has its result, and another one is to have the CPU.
+    /// This thread has its result, and another one must get the CPU.
     GiveUp(ThreadIdx),
     /// This thread waits, and may have a signal.
     Block(ThreadIdx),
@@ -33,7 +33,7 @@ pub enum Chosen {
 
 const _: () = assert!(size_of::<Option<Chosen>>() <= 16);
 
-/// The CPU that a trap came to, looked up once.
+/// The CPU of the trap, looked up once.
 #[derive(Debug)]
 pub struct Here<'k, M: Machine> {
     k: &'k Kernel<M>,
@@ -42,7 +42,7 @@ pub struct Here<'k, M: Machine> {
     sched: sched::At<'k>,
 }
 
-// Derived, they would ask the same of the machine.
+// A derived `Clone` would require `M: Clone`.
 impl<M: Machine> Clone for Here<'_, M> {
     fn clone(&self) -> Self {
         *self
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         self.conclude(cpu, call, chosen)
     }
 
-    /// The decision that the answer of [`Here::call`] to `call` stands for.
+    /// The decision for `call`, from the result of [`Here::call`].
     #[inline(never)]
     pub fn conclude(&self, cpu: CpuId, call: &Call, chosen: Option<Chosen>) -> Next {
         match chosen {
@@ -125,7 +125,7 @@ impl<'k, M: Machine> Here<'k, M> {
         self.sched.current().expect("a trap from a thread, but the CPU is idle")
     }
 
-    /// The current thread makes a system call. `None`: nothing has been done yet, and [`Here::call_other`] answers it.
+    /// Handles a system call of the current thread. `None`: nothing has been done yet; use [`Here::call_other`].
     #[inline(always)]
     pub fn call(self, call: &Call) -> Option<Chosen> {
         match call.nr {
@@ -135,10 +135,11 @@ impl<'k, M: Machine> Here<'k, M> {
         }
     }
 
-    /// A system call that [`Here::call`] leaves. If it has its result, which is the rule, the choice stays in registers.
+    /// A system call that [`Here::call`] has left. If its result is known, which is the rule, the choice stays in
+    /// registers.
     ///
     /// # Errors
-    /// The decision if it has none yet.
+    /// The decision, if the call has no result yet.
     #[inline(always)]
     pub fn call_other(self, call: &Call) -> Result<Chosen, Next> {
         let t = self.current();
@@ -157,13 +158,13 @@ impl<'k, M: Machine> Here<'k, M> {
         self.choose(Prev::Yield)
     }
 
-    /// `futex(2)`, but for its rarer operations.
+    /// `futex(2)`, except for its rarer operations.
     #[inline(always)]
     fn futex(self, call: &Call) -> Option<Chosen> {
         let t = self.current();
         Some(match self.k.futex_at_once(self.id, t, call)? {
             Out::Done(result) => self.done(t, result).unwrap_or(Chosen::GiveUp(t)),
-            // The two looks at the hint are those of `block`.
+            // The two checks of the hint are those of `block`.
             Out::Blocked => {
                 let thread = self.k.thread(t);
                 if thread.hint.load(Acquire) != 0 {
@@ -179,14 +180,14 @@ impl<'k, M: Machine> Here<'k, M> {
         })
     }
 
-    /// Gives the current thread its result; `None` if another thread is to have the CPU.
+    /// Sets the current thread's result; `None` if another thread must get the CPU.
     #[inline(always)]
     pub(crate) fn done(self, t: ThreadIdx, result: isize) -> Option<Chosen> {
         self.k.set_result(t, result);
         (!self.sched.need_resched()).then(|| self.try_exit(t, self.k.thread(t)))
     }
 
-    /// The first choice, which nearly always is a thread that can go on.
+    /// The first choice, which is nearly always a thread that can continue.
     #[inline(always)]
     pub(crate) fn choose(self, prev: Prev) -> Chosen {
         let k = self.k;
@@ -212,7 +213,7 @@ impl<'k, M: Machine> Here<'k, M> {
         self.sched.schedule_by(Now(&self.k.m), prev, self.k.kicks(self.id))
     }
 
-    /// `exit`, unless there is something to see to.
+    /// `exit`, if nothing is due first.
     #[inline(always)]
     fn try_exit(self, t: ThreadIdx, thread: &Thread) -> Chosen {
         if self.must_look(thread) {
@@ -232,7 +233,7 @@ impl<'k, M: Machine> Here<'k, M> {
     /// A timer that is set too early is left alone: it goes off once for nothing, which
     /// costs less than setting it at every switch.
     ///
-    /// CPU timers want ticks where a thread runs; an idle CPU has no use for them.
+    /// Only a running thread needs ticks for CPU timers; an idle CPU needs none.
     #[inline(always)]
     pub(crate) fn set_timer(self) {
         let tick = (self.sched.tick_needed() || self.k.cputime.is_armed() || self.k.parked.is_used())

@@ -83,13 +83,12 @@ impl Carried {
         Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
     }
 
-    /// The state of a forked child that has changed nothing yet: it has inherited the rest.
+    /// The state of a forked child that has changed nothing yet: the parent's.
     pub(crate) fn by_new_child(attr: Attr, affinity: Option<CpuMask>, timer_slack: u64) -> Carried {
         Carried { attr: inherited(attr), affinity, timer_slack: [timer_slack; 2], next_timer_id: 0 }
     }
 
-    /// The state that a child in borrowed memory carries over: its process is a new one, and its timer slack is its
-    /// own.
+    /// The state that a child in borrowed memory passes on: its process is new, and it has its own timer slack.
     #[must_use]
     pub fn by_child(self, timer_slack: [u64; 2]) -> Carried {
         Carried { attr: inherited(self.attr), next_timer_id: 0, timer_slack, ..self }
@@ -120,7 +119,7 @@ impl<M: Machine> Kernel<M> {
         self.nice_changed(before, self.sched.attr(t).nice);
         if let Some(mask) = &carried.affinity {
             let mask = mask.and(&CpuMask::first(self.config.cpus));
-            // Empty: none of these CPUs is left.
+            // Fails if none of these CPUs is left.
             let _ = self.sched.set_affinity(t, mask, now, &mut self.kicks(cpu));
         }
         self.thread(t).set_slacks(carried.timer_slack);

@@ -1,9 +1,9 @@
-//! Controlled runs (crate `chaos`): every choice of a thread is somebody else's, time is virtual, and what a program takes from
-//! clocks and random numbers is the same each time.
+//! Controlled runs (crate `chaos`): a strategy makes every choice of a thread, time is virtual, and what a program gets
+//! from clocks and random numbers is the same in each run.
 //!
-//! A controlled kernel has one CPU. It is *watched*, so every choice comes through [`Kernel::schedule_watched`], and its
-//! scheduler leaves `need_resched` set, so every trap comes to a choice: these are the scheduling points. A program's
-//! own scheduling points make the private call [`PRIVATE_POINT`].
+//! A controlled kernel has one CPU. It is *watched*, so every choice goes through [`Kernel::schedule_watched`], and its
+//! scheduler leaves `need_resched` set, so every trap makes a choice: traps are the scheduling points. A program's own
+//! scheduling points make the private call [`PRIVATE_POINT`].
 
 use crate::machine::{Call, Clock, Event, Machine};
 use crate::trap::{Next, Out};
@@ -19,31 +19,31 @@ use sched::{Electorate, Prev};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
-/// The number of the private call by which a thread comes to a scheduling point.
+/// The number of the private call that a thread makes at a scheduling point.
 pub const PRIVATE_POINT: usize = 0x454e_0020;
 
-/// A run's part in the kernel.
+/// The kernel's state of a controlled run.
 #[derive(Debug)]
 pub(crate) struct Controlled {
     control: Lock<Control>,
     random: Lock<Rng>,
-    /// Where the current thread has come to a scheduling point of its own; 0 if it has not.
+    /// The address of the program's own scheduling point that the current thread has reached; 0: none.
     place: AtomicU64,
-    /// The carrier's CPU time when the host interrupted the current thread, in nanoseconds; 0 if it has not.
+    /// The carrier's CPU time when the host interrupted the current thread, in nanoseconds; 0: it has not.
     interrupted: AtomicU64,
     stretch: Stretch,
 }
 
-/// A thread that computes for so long without a scheduling point of its own is taken to wait for others in a loop. The time is
-/// CPU time of the carrier, so that a host that is busy elsewhere does not make a short computation look like a loop.
+/// A thread that computes for this long without a scheduling point of its own probably waits for others in a loop.
+/// Measured in CPU time of the carrier, so that a busy host does not make a short computation look like a loop.
 const SPIN: Nanos = Nanos::from_millis(4);
 
-/// The time since the last choice, as far as interruptions by the host show it.
+/// The time since the last choice, as far as interruptions by the host reveal it.
 #[derive(Debug)]
 struct Stretch {
-    /// How many choices there had been at the last interruption.
+    /// The number of choices at the last interruption.
     choices: AtomicU64,
-    /// The carrier's CPU time at the first interruption after them, in nanoseconds.
+    /// The carrier's CPU time at the first interruption after that choice, in nanoseconds.
     since: AtomicU64,
 }
 
@@ -52,8 +52,8 @@ impl Stretch {
         Stretch { choices: AtomicU64::new(u64::MAX), since: AtomicU64::new(0) }
     }
 
-    /// Whether the thread seems to wait in a loop. Called at each interruption, with the number of choices so far and what the
-    /// carrier has consumed.
+    /// Whether the thread seems to wait in a loop. Called at each interruption with the number of choices so far and
+    /// the CPU time that the carrier has consumed.
     fn spins(&self, choices: u64, consumed: Nanos) -> bool {
         if self.choices.swap(choices, Relaxed) != choices {
             self.since.store(consumed.0, Relaxed);
@@ -62,13 +62,13 @@ impl Stretch {
     }
 }
 
-/// The threads that could run, as [`Control`] knows them.
+/// The threads that could run, in the form that [`Control`] uses.
 struct Candidates<'a, F> {
     tid: F,
     control: &'a mut Control,
     why: Why,
     place: u64,
-    /// The thread that goes on in any case.
+    /// The thread that may only continue.
     stays: Option<ThreadIdx>,
     stop: bool,
 }
@@ -90,7 +90,7 @@ impl<F: Fn(ThreadIdx) -> i32> Electorate for Candidates<'_, F> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The run is controlled. Called before there are threads; there must be one CPU.
+    /// Makes the run a controlled one. Called before there are threads; there must be one CPU.
     pub fn control(&mut self, control: Control, seed: u64) {
         assert!(self.config.cpus == 1, "a controlled run has one CPU");
         self.watched = true;
@@ -108,14 +108,14 @@ impl<M: Machine> Kernel<M> {
         self.controlled.is_some()
     }
 
-    /// The run begins: all further traps of this CPU come to a choice.
+    /// Begins the controlled run: from now on each trap of this CPU makes a choice.
     pub fn begin_to_choose(&self, cpu: CpuId) {
         self.sched.at(cpu).begin_to_elect();
     }
 
-    /// The host, by its clock or for another reason of its own, has interrupted the current thread, whose carrier has consumed
-    /// so much CPU time. That is a scheduling point only for one that has computed for long without one of its own: it may be
-    /// waiting for others in a loop.
+    /// The host has interrupted the current thread, whose carrier has consumed this much CPU time. That is a scheduling
+    /// point only for a thread that has computed for long without one of its own, because it may be waiting for others
+    /// in a loop.
     pub fn note_interrupt(&self, consumed: Nanos) {
         if let Some(controlled) = &self.controlled {
             let by_the_host = controlled.place.load(Relaxed) == 0;
@@ -152,7 +152,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// One choice.
+    /// Makes one choice.
     pub(crate) fn elect(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Option<ThreadIdx> {
         let last = self.sched.current(cpu);
         let consumed = controlled.interrupted.swap(0, Relaxed);
@@ -185,7 +185,7 @@ impl<M: Machine> Kernel<M> {
         let stop = candidates.stop;
         drop(control);
         self.switched(cpu, last, next, prev, now);
-        // An interruption by the host after which the thread goes on leaves no trace in virtual time.
+        // If the host interrupted the thread and it continues, that leaves no trace in virtual time.
         if !(interrupted && next == last) {
             self.m.observe(Event::Point);
         }
@@ -195,21 +195,21 @@ impl<M: Machine> Kernel<M> {
         next
     }
 
-    /// The current thread is about to run a function of the C library whose entry is a scheduling point: by the private call.
+    /// The private call before a function of the C library whose entry is a scheduling point.
     pub(crate) fn sys_point(&self, t: ThreadIdx) -> Out {
         let caller = self.get(self.m.registers(t).rsp).unwrap_or(0);
         self.note_place(caller);
         Out::Done(0)
     }
 
-    /// The current thread, whose state has been saved, is at a scheduling point of the program's own at this address.
+    /// Notes that the current thread, whose state is saved, is at the program's own scheduling point at this address.
     pub fn note_place(&self, place: u64) {
         if let Some(controlled) = &self.controlled {
             controlled.place.store(place, Relaxed);
         }
     }
 
-    /// Whether a thread waits for something that may come from outside.
+    /// Whether a thread waits for something that may arrive from outside.
     pub fn waits_for_outside(&self) -> bool {
         let outside = [Wait::Host, Wait::Terminal, Wait::Signal, Wait::Suspend];
         self.threads.living().any(|t| outside.contains(&self.thread(t).wait.kind()))
@@ -237,7 +237,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What a clock of the host reads in a controlled run.
+    /// The reading of a host's clock in a controlled run.
     #[inline]
     pub(crate) fn virtual_clock(&self, clock: i32) -> Option<Nanos> {
         self.controlled.as_ref()?;
@@ -249,7 +249,7 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// `getrandom(2)`, from the seed: all that is asked for, as the host gives it without a signal.
+    /// `getrandom(2)`, from the seed: always as many bytes as requested, like the host when no signal arrives.
     fn random(&self, controlled: &Controlled, to: u64, len: u64, flags: u32) -> Result<usize, Errno> {
         const SOURCES: u64 = GRND_RANDOM | GRND_INSECURE;
         let flags = u64::from(flags);

@@ -1,4 +1,4 @@
-//! The kernel's state of each CPU beside its run queue.
+//! The kernel's state of each CPU apart from its run queue.
 
 use crate::cputime::Ticked;
 use crate::machine::Machine;
@@ -8,12 +8,12 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use sync::{CachePadded, Lock};
 use time::timeouts::TimeoutQueue;
 
-/// A CPU's own lines.
+/// A CPU's own cache lines.
 #[derive(Debug, Default)]
 pub struct Cpu {
     /// Sleeps and futex timeouts that this CPU serves.
     pub timeouts: Lock<TimeoutQueue>,
-    /// Not later than the earliest timeout; MAX for none. Lowered under the lock above.
+    /// At most the earliest timeout; MAX for none. Lowered under the lock above.
     earliest: AtomicU64,
     /// When the machine's timer of this CPU goes off; MAX for never. Written by the CPU.
     armed: AtomicU64,
@@ -25,7 +25,7 @@ pub struct Cpu {
     slice_end: AtomicU64,
     /// Another CPU has asked this one to check its tick.
     pub(crate) asked: AtomicBool,
-    /// The last tick did not look whose turn it is. Written by the CPU.
+    /// The last tick let the current thread keep its CPU (`favour`). Written by the CPU.
     favoured: AtomicBool,
     /// When a thread was sampled here last. Written by the CPU.
     pub(crate) sampled: AtomicU64,
@@ -50,7 +50,7 @@ pub struct CpuCounters {
     pub parked: AtomicU64,
     /// Events that the machine's poller has reported here.
     pub events: AtomicU64,
-    /// Looks for such events while threads ran here.
+    /// How often events were polled for at ticks, while threads ran here.
     pub looks: AtomicU64,
     /// Ticks.
     pub ticks: AtomicU64,
@@ -64,7 +64,7 @@ pub struct CpuCounters {
 #[derive(Debug)]
 pub struct ByCall([AtomicU32; CALLS]);
 
-/// Calls that are counted apart; others share the last counter.
+/// The calls that have their own counter; all others share the last one.
 pub(crate) const CALLS: usize = 512;
 
 impl Default for ByCall {
@@ -86,7 +86,7 @@ impl ByCall {
     }
 }
 
-/// Libraries that are counted apart; later ones share the last counter.
+/// The libraries that have their own counter; later ones share the last one.
 pub const LIBRARIES_MAX: usize = 32;
 
 /// Adds to a counter that only this CPU writes.
@@ -95,7 +95,7 @@ pub fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
-/// When the timer is to go off for a tick, and probably the time after.
+/// When the timer must go off for a tick, and the likely time of the next one.
 struct NextTick {
     at: Nanos,
     then: Option<Nanos>,
@@ -108,7 +108,7 @@ impl Cpu {
         CachePadded(cpu)
     }
 
-    /// Whether the machine's timer of this CPU, which calls, should have gone off.
+    /// Whether the machine's timer of the calling CPU should have gone off.
     pub(crate) fn timer_is_due(&self, now: Nanos) -> bool {
         self.armed.load(Relaxed) <= now.0
     }
@@ -125,7 +125,7 @@ impl Cpu {
         self.earliest.load(Relaxed) < self.armed.load(Relaxed)
     }
 
-    /// Tells that the tick which is about to be handled found the kernel at work, not the program.
+    /// Notes that the tick which is about to be handled interrupted the kernel, not the program.
     pub fn tick_hit_kernel(&self) {
         self.host_time.tick_hit_kernel();
     }
@@ -150,13 +150,13 @@ impl<M: Machine> Kernel<M> {
         Some(Nanos(c.earliest.load(Relaxed))).filter(|at| *at != Nanos::MAX)
     }
 
-    /// Whether what happens on `cpu` at this time is that a real-time or deadline thread has slept, or waited, long enough.
+    /// Whether a real-time or deadline thread's sleep or other timeout on `cpu` ends by this time.
     pub fn ends_urgent_sleep(&self, cpu: CpuId, at: Nanos) -> bool {
         let first = self.cpu(cpu).timeouts.lock().first();
         first.is_some_and(|(t, due)| due <= at && self.sched.urgency(t) != sched::Urgency::Fair)
     }
 
-    /// Something happens on `cpu` at this time. Says whether it looked for nothing so early.
+    /// Publishes a timeout of `cpu` at this time; returns whether it is the earliest now.
     pub(crate) fn lower_earliest(&self, cpu: CpuId, at: Nanos) -> bool {
         let c = self.cpu(cpu);
         let _queue = c.timeouts.lock();
@@ -204,7 +204,7 @@ impl<M: Machine> Kernel<M> {
         let (now, last) = (self.now(), Nanos(c.ticked.load(Relaxed)));
         let goes_on = now.since(last) < tick;
         let regular = if goes_on { last } else { now } + tick;
-        // Where ticks follow each other, the one after the next is likely.
+        // If ticks follow each other, the one after the next is likely, too.
         let likely = |at| goes_on.then_some(at);
         let favoured = c.favoured.load(Relaxed);
         let slice = self.sched.slice_end(cpu).filter(|_| !favoured);
@@ -231,7 +231,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The CPU has another carrier, whose timer is not set.
+    /// Notes that the CPU has another carrier, whose timer is not set.
     pub fn seat_changed(&self, cpu: CpuId) {
         self.forget_timer(cpu);
     }
@@ -242,21 +242,22 @@ impl<M: Machine> Kernel<M> {
         self.cpu(cpu).host_time.forget();
     }
 
-    /// The machine is about to set the timer of this CPU, which calls, for its own purpose: on the way out it is set again.
+    /// The machine is about to set the timer of the calling CPU for a purpose of its own, so the way out must set it
+    /// again.
     pub fn lend_timer(&self, cpu: CpuId) {
         let c = self.cpu(cpu);
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
     }
 
-    /// The timer of this CPU has gone off: timeouts, then the tick.
+    /// Handles the CPU's timer: timeouts, then the tick.
     #[must_use]
     pub(crate) fn on_timer(&self, cpu: CpuId) -> Ticked {
         let c = self.cpu(cpu);
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);
         let mode = c.host_time.mode();
-        // Every insertion lowers the word, so nothing is missed. Reading the host's clock would be a host call.
+        // Every insertion lowers the word, so none is missed. Reading the host's clock would be a host call.
         if c.earliest.load(Relaxed) != u64::MAX {
             self.expire_timeouts(cpu);
             self.expire_posix_timers(cpu);
@@ -271,9 +272,9 @@ impl<M: Machine> Kernel<M> {
         let (tick, since) = (self.config.tick, now.since(last));
         let grace = Nanos(tick.0 / 16);
         let slice_over = (now + grace).0 >= c.slice_end.load(Relaxed);
-        // The end of a slice is no regular tick where somebody counts on these.
+        // The end of a slice is not a regular tick, if something relies on regular ticks.
         let apart = slice_over && since + grace < tick && self.cputime.is_armed();
-        // Half a tick of grace: a timer that went off a little early for a timeout need not tick twice.
+        // Half a tick of tolerance: a timer that went off slightly early for a timeout need not tick twice.
         if since.0 >= tick.0 / 2 && !apart {
             bump(&c.count.ticks);
             c.ticked.store(now.0, Relaxed);
@@ -288,12 +289,12 @@ impl<M: Machine> Kernel<M> {
         } else if slice_over {
             self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
-        // Timeouts left over by the bound are due already: the exit sets the timer for them.
+        // If the limit left timeouts over, they are due already, and the exit sets the timer for them.
         ticked
     }
 
-    /// Whether the current thread keeps its CPU until the next tick even if its time is up: it has a signal, and a
-    /// handler that asks what time it is enters the kernel, where it would give way. Not twice running, and not where
+    /// Whether the current thread keeps its CPU until the next tick although its slice is over: it has a signal, and
+    /// its handler may enter the kernel (to read a clock), where it would be preempted. Not twice in a row, and not if
     /// this tick is that of a budget.
     fn favour(&self, cpu: CpuId, ticked: Ticked) -> bool {
         let c = self.cpu(cpu);
@@ -305,8 +306,7 @@ impl<M: Machine> Kernel<M> {
         favour
     }
 
-    /// A CPU that runs without a tick has just been given something to compete with:
-    /// it must set its timer itself.
+    /// Asks `other`, which may run without ticks and has just been given a competing thread, to set its timer.
     #[inline(always)]
     pub(crate) fn tick_elsewhere(&self, cpu: CpuId, other: CpuId) {
         if other != cpu {
@@ -322,7 +322,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The CPU looks at everything that others may have asked of it.
+    /// Handles the requests of other CPUs.
     pub(crate) fn answer_asked(&self, cpu: CpuId) {
         let c = self.cpu(cpu);
         if c.asked.load(Relaxed) {

@@ -24,7 +24,7 @@ use sync::atomic::{Ordering::*, fence};
 use time::cpu::Adjuster;
 use time::cpu::Usage;
 
-/// One moment by the clocks that threads wait by.
+/// One moment, as read on the clocks that timeouts use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Scheduling time.
@@ -35,11 +35,11 @@ pub struct Moment {
     pub real: Nanos,
 }
 
-/// After a snapshot no other is made until so many times what it took have passed: being watched costs the program no
-/// more than a third of a hundredth of a processor, however many watch.
+/// The pause after a snapshot is at least this many times the time it took: being watched costs the program at most a
+/// third of a percent of a processor, however many watch.
 const SNAPSHOT_PACE: u64 = 300;
-/// Of a large program everything takes longer; nobody waits more than [`SNAPSHOT_LATE`] for that, but for this many times
-/// what it took: a hundredth.
+/// For a large program, snapshots take longer. The pause is limited to [`SNAPSHOT_LATE`], but not below this many times
+/// the snapshot's time, which is 1 %.
 const SNAPSHOT_PACE_LARGE: u64 = 100;
 const SNAPSHOT_LATE: Nanos = Nanos::from_millis(100);
 /// The cost of a snapshot besides its own CPU time: a signal, a host thread that wakes and is switched to and from,
@@ -53,7 +53,7 @@ pub fn snapshot_rest(cost: Nanos) -> Nanos {
     times(SNAPSHOT_PACE).min(SNAPSHOT_LATE).max(times(SNAPSHOT_PACE_LARGE))
 }
 
-/// A thread that begins to wait more often than this while it is looked at is described as it was last.
+/// A thread that begins to wait more often than this during a description is described as it was last.
 const TRIES: usize = 4;
 
 /// A thread's wait, consistent for one wait.
@@ -72,8 +72,8 @@ impl<M: Machine> Kernel<M> {
         Moment { now, monotonic: m.clock(Clock::Monotonic), real: m.clock(Clock::Realtime) }
     }
 
-    /// The thread in that slot; `None` if there is none, or no longer. `position` says where a thread without a CPU will
-    /// continue: instruction, stack and frame pointer. Its answer may be torn if the thread is resumed at the same moment.
+    /// The thread in that slot; `None` if there is none, or no longer. `position` returns where a thread without a CPU
+    /// will continue: instruction, stack and frame pointer. The result may be torn if the thread is resumed meanwhile.
     pub fn describe(
         &self,
         t: ThreadIdx,
@@ -128,14 +128,14 @@ impl<M: Machine> Kernel<M> {
         (thread.tid.load(Relaxed) == tid).then_some(described)
     }
 
-    /// Pending for the thread and for the process, blocked, ignored, caught.
+    /// The signals pending for the thread, pending for the process, blocked, ignored, caught.
     pub fn signal_sets(&self, t: ThreadIdx) -> [u64; 5] {
         let sets = Sets::of(&self.process().signals, &self.thread(t).signals.0);
         [sets.private, sets.shared, sets.blocked, sets.ignored, sets.caught].map(|set| set.0)
     }
 
-    /// The thread's pending and blocked signals. Pending ones may have been flushed with all of their kind, which
-    /// only the process knows; it is asked only if there is something.
+    /// The thread's pending and blocked signals. Pending ones may have been flushed for the whole process, which only
+    /// the process knows; it is asked only if there are any.
     fn signals_of(&self, t: ThreadIdx) -> [u64; 2] {
         let [pending, blocked] = {
             let thread = self.thread(t).signals.0.lock();
@@ -229,7 +229,7 @@ fn waits(thread: &Thread, at: &Moment) -> Waits {
     Waits::default()
 }
 
-/// The public name of such a wait.
+/// The name of a wait in the state page.
 pub fn reason(kind: Wait) -> state::Wait {
     match kind {
         Wait::None | Wait::Work => state::Wait::None,
@@ -248,7 +248,7 @@ pub fn reason(kind: Wait) -> state::Wait {
 fn look(thread: &Thread, wait: &WaitState, at: &Moment) -> Waits {
     let mut found = Waits { kind: reason(wait.kind()), ..Waits::default() };
     match found.kind {
-        // Words are aligned; the lowest bits say whether it is a private one.
+        // Words are aligned; the lowest bits mark private words.
         state::Wait::Futex | state::Wait::PiMutex => found.address = thread.node.address() & !3,
         state::Wait::Host => {
             found.call = wait.call.load(Relaxed) as u16;

@@ -1,36 +1,37 @@
 //! Whether a thread's next call can be expected to wait.
 //!
-//! A call that may wait is tried in a form that cannot, and made once more if it would wait. The loop of a server that answers
-//! faster than its clients ask waits each time, and makes every call twice. So a thread that has waited in the same call
-//! several times makes it at once in the form that waits. It goes back to trying when that has not waited.
+//! A call that may wait is tried in a form that cannot, and repeated if it would wait. The loop of a server that
+//! answers faster than its clients ask waits each time, and so makes every call twice. So a thread that has waited in
+//! the same call several times makes it in the waiting form at once. It tries first again after a call that did not
+//! wait.
 
 use crate::Call;
 use ids::Nanos;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// So many waits in a row are a habit.
+/// The number of successive waits that make a habit.
 const FIRM: u32 = 8;
 
-/// A call that is over sooner has not waited: going to sleep and waking up takes longer.
+/// A call that ends sooner did not wait: going to sleep and waking up takes longer.
 const AT_ONCE: Nanos = Nanos::from_micros(3);
 
-/// A thread's habit. It is the only one that writes it.
+/// A thread's habit. Only the thread writes it.
 #[derive(Debug, Default)]
 pub struct Habit {
     /// Number and first argument of the call.
     of: AtomicU64,
-    /// How often it has waited in a row.
+    /// How many successive calls have waited.
     waits: AtomicU32,
 }
 
 impl Habit {
-    /// The call would wait.
+    /// Notes that the call would wait.
     pub fn would_wait(&self, call: &Call) {
         let same = self.of.swap(key(call), Relaxed) == key(call);
         self.waits.store(if same { self.waits.load(Relaxed).saturating_add(1) } else { 1 }, Relaxed);
     }
 
-    /// The call did not wait.
+    /// Notes that the call did not wait.
     pub fn did_not_wait(&self, call: &Call) {
         if self.of.load(Relaxed) == key(call) {
             self.waits.store(0, Relaxed);
@@ -43,7 +44,7 @@ impl Habit {
         self.waits.load(Relaxed) >= FIRM && self.of.load(Relaxed) == key(call)
     }
 
-    /// A wait is over; `waited` says how long it was, if anybody wants to know.
+    /// Notes that a wait is over; `waited` returns its length, if that matters.
     pub(crate) fn is_over(&self, waited: impl FnOnce() -> Nanos) {
         if self.waits.load(Relaxed) >= FIRM && waited() < AT_ONCE {
             self.waits.store(0, Relaxed);
@@ -51,7 +52,7 @@ impl Habit {
     }
 }
 
-/// Descriptors and addresses of one process that differ here are the same in their lower bits rarely enough.
+/// A hash is not needed: calls with different first arguments rarely have the same value here.
 fn key(call: &Call) -> u64 {
     (call.nr as u64) << 48 ^ call.args[0]
 }

@@ -2,9 +2,9 @@
 
 /// A signal may be deliverable.
 pub const SIGNAL: u32 = 1;
-/// The process is ending: the thread must not go on.
+/// The process is ending: the thread must not continue.
 pub const EXIT: u32 = 2;
-/// Signals may have arrived that the thread must be given first.
+/// Signals may have arrived that the thread must receive first.
 pub const ARRIVALS: u32 = 4;
-/// A signal has come that the thread blocks and that its descriptors may read: a wait for descriptors begins anew.
+/// A signal has arrived that the thread blocks and that its descriptors may read: a wait for descriptors starts over.
 pub const FOR_DESCRIPTORS: u32 = 8;

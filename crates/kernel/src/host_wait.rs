@@ -1,7 +1,7 @@
-//! A thread leaves its CPU for a host call, and comes back with the result.
+//! A thread leaves its CPU for a host call, and returns with the result.
 //!
-//! The machine makes the call on a carrier that the CPU can spare ([`Next::Host`]), or on the CPU's own while nobody
-//! wants it ([`Next::Inline`]). Which calls are made in which form the personality decides.
+//! The machine makes the call on a carrier that the CPU can spare ([`Next::Host`]), or on the CPU's own carrier as long
+//! as no other thread wants the CPU ([`Next::Inline`]). The personality decides which form a call takes.
 
 use crate::machine::{Call, Machine};
 use crate::trap::{Next, Wanted, ends_in_time};
@@ -13,8 +13,8 @@ use sched::Prev;
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
-    /// The thread leaves the CPU for a host call. `done` is the argument of [`Kernel::leave_for_host`]. `poll(2)`,
-    /// which has no parts, keeps the time at which it ends there, or 0 when it begins.
+    /// The thread leaves the CPU for a host call. `done` is the argument of [`Kernel::leave_for_host`]. For `poll(2)`,
+    /// which has no partial result, it is the time at which the call ends, or 0 at its start.
     pub(crate) fn host_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Next {
         self.thread(t).wait.note_call(&call);
         self.cpu(cpu).count.waited_by_call.bump(call.nr);
@@ -25,13 +25,13 @@ impl<M: Machine> Kernel<M> {
         Next::Host { thread: t, call, wanted }
     }
 
-    /// The current thread leaves the CPU for something in the host that may wait, whose result comes
-    /// back as that of a host call; `done` is added to it. Says whether the CPU is busy meanwhile.
+    /// The current thread leaves the CPU for a wait in the host, whose result returns like that of a host call; `done`
+    /// is added to it. Returns whether the CPU is busy meanwhile.
     pub fn leave_for_host(&self, cpu: CpuId, t: ThreadIdx, done: isize) -> bool {
         self.leave_until(cpu, t, done, false) == Wanted::Now
     }
 
-    /// Says when the CPU is wanted. If the wait does not `end_in_time`, a CPU with a timeout is wanted at once.
+    /// Returns when the CPU is wanted. If the wait does not `end_in_time`, a CPU with a timeout is wanted at once.
     fn leave_until(&self, cpu: CpuId, t: ThreadIdx, done: isize, end_in_time: bool) -> Wanted {
         cpu::bump(&self.cpu(cpu).count.waited);
         self.begin_wait(t, Wait::Host);
@@ -51,17 +51,17 @@ impl<M: Machine> Kernel<M> {
             None => self.turn_idle(cpu, now),
         }
         if next.is_some() || self.parked.is_any() {
-            // Parked threads need a carrier that looks for them.
+            // Parked threads need a carrier that polls for their events.
             return Wanted::Now;
         }
         let due = self.earliest(cpu);
-        // For a real-time thread's timeout the carrier wakes up early, for a deadline thread that waits for its budget there are
-        // ticks, and the host's clock knows nothing of virtual time.
+        // Not in time: for a real-time thread's timeout the carrier must wake up early, a deadline thread that waits
+        // for its budget needs ticks, and the host's clock knows nothing of virtual time.
         let is_in_time = |at| {
             let urgent = self.sched.tick_needed(cpu) || self.ends_urgent_sleep(cpu, at);
             end_in_time && !self.is_controlled() && !urgent
         };
-        // A CPU whose carrier is away does not look around: wakers must kick.
+        // A CPU whose carrier is away does not poll its run queue: wakers must kick.
         if !due.is_none_or(is_in_time) || !self.sched.idle_state(cpu, sched::Idle::Parked) {
             return Wanted::Now;
         }
@@ -70,11 +70,11 @@ impl<M: Machine> Kernel<M> {
 
     /// A call of [`Next::Inline`] has returned, and this carrier still has the CPU.
     ///
-    /// One that was cut short by something that the program cannot see, a tick or a kick, is made
-    /// again as one that waits: then nothing of the kind disturbs it. Only `close(2)` is not made
-    /// twice: the descriptor is gone after the first time.
+    /// If the call was cut short by something that the program must not notice, a tick or a kick, it is repeated in the
+    /// waiting form, which neither can interrupt. `close(2)` is not repeated: the descriptor is gone after the first
+    /// time.
     ///
-    /// The answer is `None` if the call is done: what follows from that is the personality's, which ends the call.
+    /// `None` if the call is done: the personality then ends it.
     #[must_use]
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Option<Next> {
         self.end_inline(cpu, t);
@@ -82,17 +82,17 @@ impl<M: Machine> Kernel<M> {
         disturbed.then(|| self.host_wait(cpu, t, call, 0))
     }
 
-    /// A call of [`Next::Inline`] has done so much, `done`, when something that the program cannot see cut it short: the
-    /// rest is made as a call that waits.
+    /// A call of [`Next::Inline`] has done a part, `done`, when something that the program must not notice cut it
+    /// short: makes the rest as a call that waits.
     pub fn inline_goes_on(&self, cpu: CpuId, t: ThreadIdx, rest: Call, done: isize) -> Next {
         self.end_inline(cpu, t);
         self.host_wait(cpu, t, rest, done)
     }
 
-    /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU:
-    /// from now on it waits for that call. Its state is still on that carrier, which saves it and
-    /// then says [`Kernel::host_returned`]. The caller has the CPU to itself and gives it
-    /// to a carrier that begins with [`crate::Trap::Seated`]. The carrier has consumed `host` so far.
+    /// The current thread of `cpu` is in a host call of [`Next::Inline`] on a carrier that loses the CPU: from now on
+    /// it waits for that call. Its state is still on that carrier, which saves it and then calls
+    /// [`Kernel::host_returned`]. The caller has the CPU to itself and gives it to a carrier that begins with
+    /// [`crate::Trap::Seated`]. `host` is the time that the carrier has consumed so far.
     pub fn set_aside(&self, cpu: CpuId, host: Nanos) -> Option<ThreadIdx> {
         let t = self.sched.current(cpu)?;
         let wait = &self.thread(t).wait;
@@ -108,8 +108,8 @@ impl<M: Machine> Kernel<M> {
     pub fn host_returned(&self, from: CpuId, t: ThreadIdx, result: isize) {
         let _ = self.return_carrier(t);
         self.host_result(from, t, result);
-        // The wake-up takes `from` for the caller's own CPU, which looks around before it leaves the
-        // kernel: at its queue, and at its timer (a deadline thread may have to wait for its budget).
+        // The wake-up takes `from` for the caller's own CPU, which checks its queue and its timer before it leaves the
+        // kernel (a deadline thread may have to wait for its budget).
         if self.sched.cpu_of(t) == from {
             self.m.kick(from);
         }
@@ -132,5 +132,5 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// The end of a `poll(2)` without a time.
+/// The end of a `poll(2)` without a time limit.
 pub const FOR_EVER: u64 = i64::MAX as u64;

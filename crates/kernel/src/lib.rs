@@ -19,9 +19,9 @@
 //! | `cputime`, `limits` | CPU time, its timers, limits and shares, on top of crate `time` |
 //! | `posix_timers` | POSIX timers and checkpoints of them |
 //! | `host_wait` | a thread leaves its CPU for a host call |
-//! | [`Personality`] | what answers all other calls |
+//! | [`Personality`] | answers all other calls |
 //! | `control` | controlled runs (`entresol chaos`), on top of crate `chaos` |
-//! | `describe` | what `ps` and the state page say of a thread, read without stopping anyone |
+//! | `describe` | what `ps` and the state page show of a thread, read without stopping it |
 //!
 //! # Four ways through the code
 //! The files that decide something, in order. Each trap begins in `arch/src/entry.rs` and `host/src/traps/run.rs` and ends there.
@@ -106,7 +106,7 @@ pub const PRIVATE_JOIN_GROUP: usize = 0x454e_0010;
 pub struct Config {
     /// How many CPUs.
     pub cpus: usize,
-    /// How many of them the host can run at the same time; zero: all.
+    /// How many CPUs the host can run at the same time; zero: all.
     pub at_once: usize,
     /// The time between ticks.
     pub tick: Nanos,
@@ -116,17 +116,17 @@ pub struct Config {
     pub pid: Pid,
     /// The process's first real user id.
     pub uid: u32,
-    /// RLIMIT_SIGPENDING does not hold (`--pending-signals=unlimited`).
+    /// RLIMIT_SIGPENDING is not enforced (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
     /// Limits on CPU time beyond Linux.
     pub limits: limits::Limits,
-    /// Guards of stacks are mappings, as on a host that knows no markers (`--guards=mappings`).
+    /// Stack guards are mappings, as on a host without guard markers (`--guards=mappings`).
     pub mapped_guards: bool,
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
-    /// The form of the extended state in signal frames.
+    /// The layout of the extended state in signal frames.
     pub extended_state: signal::frame::ExtendedState,
-    /// Switches are written down.
+    /// Switches are recorded.
     pub tracing: bool,
     /// Threads are sampled.
     pub sampling: Option<Sampling>,
@@ -135,7 +135,7 @@ pub struct Config {
 /// Where threads wait for descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Io {
-    /// A few in the host, each on a carrier; many in the machine's poller.
+    /// In the host, on a carrier each, while they are few; in the machine's poller when they are many.
     #[default]
     Auto,
     /// All in the poller.
@@ -149,7 +149,7 @@ pub enum Io {
 pub struct Sampling {
     /// The time between two samples.
     pub every: Nanos,
-    /// By the wall clock all threads are sampled; else, by CPU time, those that run, at ticks.
+    /// By the wall clock, all threads are sampled; by CPU time, those that run, at ticks.
     pub wall: bool,
 }
 
@@ -177,7 +177,7 @@ pub struct Kernel<M: Machine> {
     timeout_room: sync::Lock<usize>,
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
-    /// `None` but in controlled runs.
+    /// `None` except in controlled runs.
     controlled: Option<control::Controlled>,
 }
 
@@ -187,7 +187,7 @@ pub struct SetUpFailed;
 
 impl<M: Machine> Kernel<M> {
     /// A kernel without threads.
-    // Inlined, it would add its frame to that of a start, which runs on the program's stack.
+    // Inlined, it would enlarge the frame of start-up code that runs on the program's stack.
     #[inline(never)]
     pub fn new(m: M, config: Config) -> Result<Box<Kernel<M>>, SetUpFailed> {
         let domains = config.limits.exclusive_cpus().cloned().collect();
@@ -264,8 +264,8 @@ impl<M: Machine> sched::Clock for Now<'_, M> {
     }
 }
 
-/// Passes the scheduler's kicks to the machine. The own CPU needs none: it looks at
-/// `need_resched` before it leaves the kernel.
+/// Passes the scheduler's kicks to the machine. The caller's own CPU needs none: it checks `need_resched` before it
+/// leaves the kernel.
 #[derive(Debug)]
 pub struct Kicks<'a, M: Machine> {
     m: &'a M,

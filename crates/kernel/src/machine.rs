@@ -27,11 +27,11 @@ pub enum Access {
     Load,
     /// Writes this.
     Store(u32),
-    /// Writes `new` if `old` is there.
+    /// Writes `new` if the word holds `old`.
     CompareExchange {
-        /// The value that must be there.
+        /// The expected value.
         old: u32,
-        /// The value that is written.
+        /// The new value.
         new: u32,
     },
 }
@@ -43,7 +43,7 @@ pub enum Resume<'a> {
     Result(isize),
     /// It makes its system call again with the same arguments: the same call, or the one with this number.
     Call(Option<usize>),
-    /// With these general registers, all of which count.
+    /// With these general registers, all of which are loaded.
     Registers(&'a Registers),
 }
 
@@ -54,7 +54,7 @@ pub enum Transfer {
     ToFrame(u64),
     /// From a frame's area at this address, as far as it can be restored.
     FromFrame(u64, Restorable),
-    /// The thread gets the state that a handler begins with.
+    /// The thread gets the state with which a handler begins.
     Initial,
 }
 
@@ -79,11 +79,11 @@ pub enum Clock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// The CPU time that the host has given to the calling carrier (CLOCK_THREAD_CPUTIME_ID); 0 where nobody can tell.
+    /// The CPU time that the host has given to the calling carrier (CLOCK_THREAD_CPUTIME_ID); 0 if unknown.
     Carrier,
 }
 
-/// CPU time that a process brings along.
+/// CPU time that a process inherits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
     /// Its consumption so far.
@@ -109,34 +109,35 @@ pub struct Call {
 /// Something that happened; a CPU named in it is the caller's.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The position of its current thread belongs into the profile, for so much time.
+    /// The profile must get the position of the CPU's current thread, for this much time.
     Sample(CpuId, ThreadIdx, Nanos),
     /// The CPU's current thread ends, and had this CPU time since its last sample.
     Unsampled(CpuId, ThreadIdx, Nanos),
-    /// The CPU turns to this thread, or to none.
+    /// The CPU switches to this thread, or to none.
     Switched {
         /// The CPU.
         cpu: CpuId,
         /// The thread.
         to: Option<ThreadIdx>,
-        /// The one before could have gone on.
+        /// The previous thread could have continued.
         preempted: bool,
         /// When.
         at: Nanos,
     },
-    /// The CPU has a core of the host for its real-time and deadline threads, or none ([`sched::Kick::serves`]).
+    /// The CPU gets a host CPU for its real-time and deadline threads, or loses it ([`sched::Kick::serves`]).
     Serves(CpuId, Option<usize>),
-    /// The least nice value of all threads has changed: with this one the process competes with others, and they see it.
+    /// The lowest nice value of all threads has changed: the process uses it in competition with other processes, which
+    /// can see it.
     Nice(ids::Nice),
     /// The process treats signals differently: when the machine has been told, the host does with signals what the process wants.
     Signals(SignalChange),
     /// A thread with these rights ([`Machine::identity`]) has ended and is no longer among the living.
     Gone(u32),
-    /// The program's user is to read this.
+    /// A message to the program's user.
     Message(core::fmt::Arguments<'a>),
-    /// A scheduling point of a controlled run: virtual time goes on.
+    /// A scheduling point of a controlled run: advances virtual time.
     Point,
-    /// A controlled run waits until the command has seen this.
+    /// A controlled run waits until the command has seen this state.
     Held(chaos::log::State),
 }
 
@@ -151,29 +152,29 @@ pub trait Machine: Sync + Sized {
     /// Makes `cpu` enter the kernel soon ([`crate::Trap::Interrupt`]). May be lost only if that
     /// CPU is in the kernel and will look at its run queue before it leaves.
     fn kick(&self, cpu: CpuId);
-    /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC. As things stand the CPU will want
-    /// it again at `then`: the machine may prepare for that, and a timer that goes off for nothing does no harm.
+    /// Sets the one-shot timer of `cpu`, the caller's own, in terms of CLOCK_MONOTONIC. `then` is the likely next
+    /// request: the machine may prepare for it, and a timer that goes off in vain does no harm.
     fn arm(&self, cpu: CpuId, at: Nanos, then: Option<Nanos>);
     /// The first of `n` thread ids that no other process of ours uses.
     fn claim_ids(&self, n: i32) -> Option<i32>;
 
-    /// One access to a 32-bit word of the program, atomic if the word is aligned; gives what was there, or what is
-    /// stored. Allowed under a futex bucket's lock.
+    /// One access to a 32-bit word of the program, atomic if the word is aligned; returns the former value, or for a
+    /// store the new one. Allowed under a futex bucket's lock.
     fn word(&self, addr: u64, access: Access) -> Result<u32, Fault>;
     /// Copies from the program; eight bytes are one access.
     fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault>;
     /// Copies to the program; a prefix may have been written on a fault.
     fn write(&self, addr: u64, from: &[u8]) -> Result<(), Fault>;
 
-    /// Tells the machine what has happened: for traces, profiles and messages, and for its own books.
+    /// Tells the machine what has happened: for traces, profiles and messages, and for its own records.
     fn observe(&self, _event: Event<'_>) {}
 
     /// Makes `child` a copy of `parent`, the caller's current thread, that returns 0 from
     /// its system call on the stack pointer (0: the parent's) and with the FS base given. The child counts as one with
     /// the parent's rights until [`Event::Gone`].
     fn clone_context(&self, parent: ThreadIdx, child: ThreadIdx, stack: u64, tls: Option<u64>) -> Result<(), NoMemory>;
-    /// Saves the rest of the current thread's state, so that any CPU may resume it. It has not been saved since it
-    /// was resumed, or the save was revoked.
+    /// Saves the rest of the current thread's state, so that any CPU may resume it. It was not saved since it was
+    /// resumed, or the save was revoked.
     fn save(&self, t: ThreadIdx);
     /// Revokes the save of `cpu`'s current thread: it continues here, and no other CPU has seen it wait.
     fn keep(&self, cpu: CpuId, t: ThreadIdx);
@@ -181,24 +182,25 @@ pub trait Machine: Sync + Sized {
     fn set_resume(&self, t: ThreadIdx, how: Resume<'_>);
     /// All general registers of the current thread.
     fn registers(&self, t: ThreadIdx) -> Registers;
-    /// The arguments of the system call by which the current thread came. Its registers hold the call's result (Linux: `orig_ax`), or
-    /// with [`Resume::Call`] its number. `None` after [`Resume::Registers`], and where its own code was interrupted.
+    /// The arguments of the system call with which the current thread entered. Its registers hold the call's result
+    /// (Linux: `orig_ax`), or with [`Resume::Call`] its number. `None` after [`Resume::Registers`], and if its own code
+    /// was interrupted.
     fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]>;
     /// Moves the thread's extended state between the thread and a signal frame.
     fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;
 
-    /// Ends the host call in which `t` waits, if it does, with EINTR.
+    /// Ends the host call in which `t` waits, if any, with EINTR.
     fn interrupt(&self, t: ThreadIdx);
-    /// Raises a signal of `t` at the host, which acts on it by default. Returns false if a tracer took the signal away, or the
-    /// process survives it.
+    /// Raises a signal of `t` at the host, which performs the default action. Returns false if a tracer discarded the
+    /// signal, or the process survives it.
     fn raise(&self, t: ThreadIdx, info: &SigInfo, why: Raise) -> bool;
     /// The number of the rights that `t` has at the machine.
     fn identity(&self, _t: ThreadIdx) -> u32 {
         0
     }
-    /// The kernel is given what the host has received for the process (`Linux::signal_from_host`). When this
-    /// returns, nothing that was there when it was called is left, or, where a signal is named, that one is not. This may
-    /// wait for another carrier that has taken one and not given it yet.
+    /// Passes what the host has received for the process to the kernel (`Linux::signal_from_host`). When this returns,
+    /// nothing that was pending when it was called is left, or, if a signal is named, that one is not. This may wait
+    /// for another carrier that has taken a signal and not passed it on yet.
     fn receive(&self, _awaited: Option<Signal>) {}
 }
 
@@ -232,13 +234,14 @@ impl<M: Machine> Kernel<M> {
         self.m.call_arguments(t).unwrap_or_default()
     }
 
-    /// The result of the thread's system call. The caller has the thread to itself.
+    /// Sets the result of the thread's system call. The caller has the thread to itself.
     #[inline(always)]
     pub(crate) fn set_result(&self, t: ThreadIdx, value: isize) {
         self.m.set_resume(t, Resume::Result(value));
     }
 
-    /// The thread makes a system call again when it is resumed, with the same arguments: its own, or this one instead.
+    /// Makes the thread repeat its system call when it is resumed, with the same arguments: the same call, or this one
+    /// instead.
     pub fn restart_call(&self, t: ThreadIdx, instead: Option<usize>) {
         self.m.set_resume(t, Resume::Call(instead));
     }
@@ -255,7 +258,7 @@ impl<M: Machine> Kernel<M> {
         self.m.word(addr, Access::Store(value)).map(drop)
     }
 
-    /// Compares and exchanges a word of the program; gives what was there.
+    /// Compares and exchanges a word of the program; returns the former value.
     #[inline(always)]
     pub fn cas_u32(&self, addr: u64, old: u32, new: u32) -> Result<u32, Fault> {
         self.m.word(addr, Access::CompareExchange { old, new })
@@ -274,23 +277,24 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Reads a `struct timespec` of the program's: EFAULT, or EINVAL for what is no time.
+/// Reads a `struct timespec` of the program's: EFAULT, or EINVAL for an invalid time.
 pub fn read_timespec(m: &impl Machine, addr: u64) -> Result<Nanos, Errno> {
     get::<Timespec>(m, addr)?.to_nanos()
 }
 
-/// Signals that the machine cannot leave pending for the process: those of faults, and its own two, are not blocked.
+/// Signals that the machine cannot leave pending for the process, because it does not block them: those of faults, and
+/// its own two.
 pub const NEVER_LEFT: SigSet = SigSet(SigSet::SYNCHRONOUS.0 | 0b11 << 31);
 
 /// A change in how a process treats signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignalChange {
-    /// It has begun or ceased to ignore this one, or SIGCHLD has another action.
+    /// It begins or ceases to ignore this one, or SIGCHLD has another action.
     Action(Signal),
-    /// Other signals may simply stop it ([`crate::Kernel::simple_stops`]).
+    /// The set of signals that may simply stop it has changed ([`crate::Kernel::simple_stops`]).
     SimpleStops,
-    /// The host keeps what arrives of these, for descriptors of `signalfd(2)` or the next program to read. All others are
-    /// the kernel's.
+    /// The host keeps these signals, for descriptors of `signalfd(2)` or the next program to read. All others are the
+    /// kernel's.
     LeftToHost(SigSet),
 }
 
@@ -299,7 +303,7 @@ pub enum SignalChange {
 pub enum Raise {
     /// The signal ends the process, with a core where the host makes one.
     Terminate,
-    /// The calling carrier's tracer, if it has one, sees the signal and may suppress it.
+    /// The calling carrier's tracer, if there is one, sees the signal and may discard it.
     Show,
     /// The signal stops the process until it is continued, unless SIGCONT has been sent since.
     Stop {

@@ -1,12 +1,12 @@
-//! Threads that wait for descriptors without a host thread: they are **parked** by the personality, which wakes them, and
-//! which makes their calls again when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
+//! Threads that wait for descriptors without a host thread. The personality **parks** and wakes them, and repeats their
+//! calls when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
 
 use crate::habit::Habit;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
-/// A CPU that has looked for events so lately will look again soon, or sleep until there are some, unless another program has its
-/// host CPU.
+/// A CPU that polled for events this recently will soon poll again, or sleep until there are some, unless another
+/// program has its host CPU.
 const LATELY: Nanos = Nanos::from_micros(100);
 
 /// How many threads wait for descriptors.
@@ -18,9 +18,9 @@ pub struct Parked {
     direct: AtomicU32,
     /// The real-time threads among them.
     urgent: AtomicU32,
-    /// A thread has been parked: CPUs that run threads tick, and look for events then.
+    /// A thread has been parked at some time: CPUs that run threads tick, and poll for events.
     used: AtomicBool,
-    /// Where events were looked for last, and when.
+    /// The CPU that polled last, and when.
     looker: AtomicU32,
     looked: AtomicU64,
     /// CPUs that sleep until there are events, and in the upper half how often one has looked for some or begun to sleep.
@@ -88,18 +88,18 @@ impl Parked {
         self.direct.load(Relaxed)
     }
 
-    /// `cpu` has looked for events at `now`.
+    /// Notes that `cpu` has polled for events at `now`.
     pub fn note_look(&self, cpu: CpuId, now: Nanos) {
         self.looker.store(cpu.0.into(), Relaxed);
         self.looked.store(now.0, Relaxed);
     }
 
-    /// Whether another CPU than `cpu` looks for events often. The last that has is none of these: it must not rely on others.
+    /// Whether another CPU polls for events often. The last one to poll gets false: it must not rely on others.
     pub fn is_attended(&self, cpu: CpuId, now: Nanos) -> bool {
         self.looker.load(Relaxed) != u32::from(cpu.0) && now.since(Nanos(self.looked.load(Relaxed))) < LATELY
     }
 
-    /// One thread more: whether it is the only one.
+    /// Counts a thread; returns whether it is the only one.
     pub fn add(&self, thread: &ThreadParked, urgent: bool) -> bool {
         self.used.store(true, Relaxed);
         thread.urgent.store(urgent, Relaxed);
@@ -109,7 +109,7 @@ impl Parked {
         self.threads.fetch_add(1, Relaxed) == 0
     }
 
-    /// One thread less.
+    /// Uncounts a thread.
     pub fn remove(&self, thread: &ThreadParked) {
         self.threads.fetch_sub(1, Relaxed);
         if thread.urgent.load(Relaxed) {
@@ -118,10 +118,10 @@ impl Parked {
     }
 }
 
-/// A thread's part.
+/// A thread's state.
 #[derive(Debug, Default)]
 pub struct ThreadParked {
-    /// The sum of the generations of what it waits for, before its call was tried last.
+    /// The sum of the generations of what it waits for, before the last attempt of its call.
     pub seen: AtomicU32,
     /// The thread's nodes in queues (values in the personality's `ready::park`); 0 if it is not parked.
     pub nodes: AtomicU32,
@@ -130,7 +130,7 @@ pub struct ThreadParked {
     pub on: AtomicU64,
     /// The thread was a real-time thread when it was parked.
     urgent: AtomicBool,
-    /// The thread counts as one that waits in the host.
+    /// The thread is counted in `direct`.
     direct: AtomicBool,
     /// Whether its next call can be expected to wait.
     pub habit: Habit,
@@ -143,7 +143,7 @@ impl ThreadParked {
         self.nodes.load(Relaxed) != 0
     }
 
-    /// The thread is about to wait in the host instead.
+    /// Notes that the thread is about to wait in the host instead.
     pub fn leave_to_host(&self, all: &Parked) {
         self.direct.store(true, Relaxed);
         all.direct.fetch_add(1, Relaxed);
@@ -154,7 +154,7 @@ impl ThreadParked {
         self.direct.load(Relaxed)
     }
 
-    /// The thread no longer waits in the host.
+    /// Notes that the thread no longer waits in the host.
     #[inline]
     pub(crate) fn is_back(&self, all: &Parked) {
         if self.direct.load(Relaxed) {

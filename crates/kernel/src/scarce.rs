@@ -16,7 +16,7 @@ use sync::atomic::{Ordering::*, fence};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Unserved {
-    /// Nothing.
+    /// No work.
     Nothing,
     /// A timeout at that time of CLOCK_MONOTONIC.
     Until(Nanos),
@@ -25,8 +25,8 @@ pub enum Unserved {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The thread `t`, which was chosen on `cpu` and is not loaded or has been saved, cannot run there now: it asks
-    /// again after `span`. Returns the CPU's next decision.
+    /// Makes the chosen thread `t` of `cpu`, which is not loaded or has been saved, wait for `span` before it asks for
+    /// a carrier again. Returns the CPU's next decision.
     pub fn without_carrier(&self, cpu: CpuId, t: ThreadIdx, span: Nanos) -> Next {
         let thread = self.thread(t);
         // Its critical section, if it is in one, must be aborted (`rseq_preempt`).
@@ -47,7 +47,7 @@ impl<M: Machine> Kernel<M> {
     /// The carrier of `cpu` leaves it unserved. The current thread has been saved.
     pub fn leave_seat(&self, cpu: CpuId) {
         match self.sched.current(cpu) {
-            // By our clocks the thread is running.
+            // Our clocks count the thread as running.
             Some(t) => drop(self.compare_with_host(cpu, t)),
             None => {
                 let _ = self.sched.idle_state(cpu, sched::Idle::Parked);

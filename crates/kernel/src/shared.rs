@@ -1,7 +1,7 @@
 //! Memory that other processes may see.
 //!
 //! A futex without FUTEX_PRIVATE_FLAG is ours unless it lies in a shared mapping: then it belongs to the host's queues.
-//! The personality, which maps memory, keeps the list.
+//! The personality, which maps memory, maintains the list.
 
 use alloc::vec::Vec;
 use sync::Lock;

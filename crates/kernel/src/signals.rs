@@ -24,9 +24,9 @@ pub struct ProcessState {
     exit_status: AtomicI32,
     /// The real user id, which receivers of the process's signals see.
     uid: AtomicU32,
-    /// How often SIGCONT was sent, written under the lock of `signals`: a stop that was chosen before is void.
+    /// How often SIGCONT was sent, written under the lock of `signals`. It voids stops that were chosen before.
     continued: AtomicU32,
-    /// Threads that have not begun to exit: the one that takes it to 0 ends the process (Linux: `signal->live`).
+    /// Threads that have not begun to exit. The one that lowers it to 0 ends the process (Linux: `signal->live`).
     pub(crate) staying: AtomicU32,
     /// The nice value of the process for the machine ([`crate::machine::Event::Nice`]).
     pub(crate) nice: AtomicI32,
@@ -73,12 +73,12 @@ impl ProcessState {
     }
 }
 
-/// Whether the processor takes it for an address: the highest 17 bits are the same.
+/// Whether the processor accepts it as an address: the highest 17 bits are equal.
 fn is_canonical(addr: u64) -> bool {
     (addr as i64) << 16 >> 16 == addr as i64
 }
 
-/// Results of system calls that only exist inside a kernel: they say how to restart.
+/// Results of system calls that exist only inside the kernel and say how to restart.
 fn restart_code(result: u64) -> Option<Errno> {
     let e = (result as i64).checked_neg()?;
     (512..=516).contains(&e).then_some(Errno(e as i32))
@@ -102,13 +102,13 @@ impl<M: Machine> Kernel<M> {
         let deliverable = !process.deliverable(&thread.signals.0.lock()).is_empty();
         if !deliverable {
             thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
-            // Queued after the look? Its sender sets the hint after that.
+            // If a signal is queued after this check, its sender sets the hint again.
         }
         deliverable
     }
 
-    /// Whether a host call of `t` is interrupted, which the machine asks before and after the call. A futex word of
-    /// ours may end it as well.
+    /// Whether a host call of `t` must end; the machine asks before and after the call. A wake-up of our futex words
+    /// may end it as well.
     pub fn host_interrupted(&self, t: ThreadIdx) -> bool {
         self.stops_waiting(t) || self.mixed_woken(t)
     }
@@ -124,7 +124,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sends a signal to the thread that has this id.
+    /// Sends a signal to the thread with this id.
     ///
     /// # Errors
     /// ESRCH if there is none, EAGAIN if there is no room.
@@ -138,17 +138,17 @@ impl<M: Machine> Kernel<M> {
         self.send_directed(cpu, t, self.tid(t), info)
     }
 
-    /// Sends a signal to `t`, which was found by this id. ESRCH if it has another one by now.
+    /// Sends a signal to `t`, which was found by this id. ESRCH if it has another id by now.
     pub(crate) fn send_directed(&self, cpu: CpuId, t: ThreadIdx, id: Tid, info: SigInfo) -> Result<(), Errno> {
         let quota = self.quota();
         let sent = {
             let mut process = self.process.signals.lock();
-            // Under the lock: a thread that has been notified looks for signals under it, so one that has not looked yet finds this
-            // one, too.
+            // A notified thread checks for signals under this lock, so if it has not checked yet it finds this signal,
+            // too.
             let state = self.state_of(t);
             self.take_back(&mut process, quota);
             let mut signals = self.thread(t).signals.0.lock();
-            // Since it was found the thread may have exited, and another one may have its place.
+            // The thread may have exited since, and another one may have its slot.
             if self.tid(t) != id {
                 return Err(Errno::ESRCH);
             }
@@ -182,9 +182,9 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Lets the current thread take a signal that is pending for the process if it does not block it, even if another
-    /// thread was notified: with a thousand threads that one may run seconds later, and until then all signals of the
-    /// kind would coalesce.
+    /// Lets the current thread take a signal that is pending for the process and that it does not block, even if
+    /// another thread was notified: with a thousand threads that one may run seconds later, and until then all signals
+    /// of the kind would coalesce.
     pub(crate) fn take_pending(&self, cpu: CpuId, t: ThreadIdx, signal: Signal) {
         if self.candidate_for(t).is_some_and(|candidate| candidate.wants(signal)) {
             self.notify(cpu, t);
@@ -213,20 +213,20 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Under the lock of the process's signals.
+    /// Counts SIGCONT. Called under the lock of the process's signals.
     fn note_continued(&self, sent: &Sent) {
         if sent.resume {
             self.process.continued.store(self.continued().wrapping_add(1), Release);
         }
     }
 
-    /// The stop signals that simply stop the process, so that the host may stop it at once.
+    /// The stop signals that always stop the process, so that the host may do it by itself.
     pub fn simple_stops(&self) -> abi::SigSet {
         self.process.signals.lock().simple_stops()
     }
 
-    /// The mask of a thread, the signals that the process ignores, and those that have handlers: without a lock, for one that
-    /// nobody else changes.
+    /// The mask of a thread, the ignored signals, and those with handlers. Takes no lock: only for a thread whose
+    /// signals nobody else changes.
     #[inline]
     pub fn shown_signals(&self, t: ThreadIdx) -> [abi::SigSet; 3] {
         let [ignored, caught] = self.process.signals.shown_actions();
@@ -248,24 +248,27 @@ impl<M: Machine> Kernel<M> {
         (!state.exiting).then(|| self.thread(t).signals.0.lock().candidate(state))
     }
 
-    /// A signal has come that `t` blocks and that its descriptors may read: if it waits for descriptors, it makes its call again.
+    /// A signal has arrived that `t` blocks and that its descriptors may read: if `t` waits for descriptors, it repeats
+    /// its call.
     pub fn notify_descriptors(&self, t: ThreadIdx) {
         let thread = self.thread(t);
         thread.hint.fetch_or(hint::FOR_DESCRIPTORS, AcqRel);
-        // With the fence of a thread that begins to wait: it sees the hint, or its wait is seen here. Other calls are not disturbed.
+        // Pairs with the fence of a thread that begins to wait: it sees the hint, or its wait is seen here. Other calls
+        // are not disturbed.
         fence(SeqCst);
         if thread.wait.kind() == Wait::Host && reads_signals(thread.wait.call.load(Relaxed) as usize) {
             self.notify(CpuId::NONE, t);
         }
     }
 
-    /// Whether the call in which `t` waits must be made again, because signals have come that its descriptors may read.
+    /// Whether the call in which `t` waits must be repeated, because signals have arrived that its descriptors may
+    /// read.
     pub fn descriptors_changed(&self, t: ThreadIdx) -> bool {
         let thread = self.thread(t);
         thread.hint.load(Acquire) & hint::FOR_DESCRIPTORS != 0 && reads_signals(thread.wait.call.load(Relaxed) as usize)
     }
 
-    /// The thread is about to return a result that restarts its call, without a signal: it looks at it on its way out.
+    /// Makes the thread check on its way out for a result that restarts its call without a signal.
     pub fn restart_at_exit(&self, t: ThreadIdx) {
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
     }
@@ -277,14 +280,14 @@ impl<M: Machine> Kernel<M> {
 
     /// Makes a thread check its signals, wherever it is. The signal is in its queue or the process's.
     ///
-    /// If it was notified of another signal and has not checked since, the notifier wakes or kicks it, or it is in
-    /// the kernel and checks before it leaves; then it finds this signal, too. A storm of signals is one kick.
+    /// If it was notified of another signal and has not checked since, that notifier wakes or kicks it, or it is in the
+    /// kernel and checks before it leaves; then it finds this signal, too. So a storm of signals causes one kick.
     pub(crate) fn notify(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
         if thread.hint.fetch_or(hint::SIGNAL, AcqRel) & hint::SIGNAL != 0 {
             return;
         }
-        // A thread that is put off or parked sleeps and is in no host call.
+        // A thread whose call is put off or that is parked sleeps, and is in no host call.
         if thread.wait.kind() == Wait::Host && thread.wait.armed().is_none() && !thread.parked.is_parked() {
             return self.m.interrupt(t);
         }
@@ -300,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Finds other threads for the signals that this one can no longer take: at most one search per signal.
+    /// Finds other threads for the signals that this one can no longer take, with at most one search per signal.
     pub(crate) fn retarget(&self, cpu: CpuId, me: ThreadIdx, mut left: Retarget) {
         while !left.is_done() {
             let taker = self.process.signals.lock().next_taker(&mut left, me, |t| self.candidate_for(t));
@@ -310,9 +313,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A signal that the host sent to the host thread which made a call for `t`.
+    /// Passes on a signal that the host sent to the host thread which made a call for `t`.
     pub fn host_signal(&self, t: ThreadIdx, info: SigInfo) {
-        // A standard signal cannot be refused.
+        // A standard signal always fits.
         let _ = self.send_to_thread(CpuId::NONE, t, info);
     }
 
@@ -345,17 +348,17 @@ impl<M: Machine> Kernel<M> {
             let mut signals = self.thread(t).signals.0.lock();
             process.force(&mut signals, state, info, Force::Current)
         };
-        // No wake-up is needed: this thread is on its way out of the kernel, where it looks.
+        // No wake-up is needed: this thread checks its signals on its way out of the kernel.
         let _ = sent;
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
     }
 
-    /// SIGSEGV for an address of the program's that the kernel needed and could not use.
+    /// Forces SIGSEGV for an address of the program's that the kernel needed and could not use.
     pub(crate) fn force_fault(&self, t: ThreadIdx, addr: u64) {
         self.fault(t, SigInfo::fault(Signal::SEGV, abi::si_code::SEGV_MAPERR, addr));
     }
 
-    /// On the way to user code: handlers, default actions, restarts (`arch_do_signal_or_restart`).
+    /// Handles signals on the way to user code: handlers, default actions, restarts (`arch_do_signal_or_restart`).
     pub(crate) fn deliver_signals(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
         loop {
@@ -383,14 +386,14 @@ impl<M: Machine> Kernel<M> {
                         return;
                     }
                 }
-                // The process is about to end. Until the host ends it, the call is made again and sees that.
+                // The process is about to end. Until the host ends it, the call is repeated and notices that.
                 Action::Exit => return self.restart_without_handler(t),
                 Action::Show(_) => return,
             }
         }
     }
 
-    /// Has the host end the process; false if that survives.
+    /// Has the host end the process; false if the process survives.
     fn terminate(&self, t: ThreadIdx, info: &SigInfo) -> bool {
         let dies = self.m.raise(t, info, Raise::Terminate);
         if !dies {
@@ -399,7 +402,7 @@ impl<M: Machine> Kernel<M> {
         dies
     }
 
-    /// The rest of an action after the tracer, if it is to see the signal first, has seen it (`ptrace_signal`).
+    /// The action that is left after the tracer, if there is one, has seen the signal (`ptrace_signal`).
     fn show_to_tracer(&self, t: ThreadIdx, action: Action) -> Action {
         let Action::Show(info) = action else { return action };
         let action = self.m.raise(t, &info, Raise::Show).then(|| {
@@ -409,19 +412,19 @@ impl<M: Machine> Kernel<M> {
         action.flatten().unwrap_or(Action::More)
     }
 
-    /// On the way to user code: what has arrived at the host becomes pending here.
+    /// On the way to user code: moves what has arrived at the host into the queues here.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
         self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
         self.m.receive(None);
-        // A thread that was woken may be more urgent, and the last look at that was before.
+        // This may have woken a more urgent thread, and the last check for that was before.
         if self.sched.need_resched(cpu) {
             self.m.kick(cpu);
         }
     }
 
-    /// The process has asked to be traced.
+    /// Notes that the process has asked to be traced.
     pub fn set_traced(&self) {
         self.process.signals.lock().set_traced();
     }
@@ -439,8 +442,8 @@ impl<M: Machine> Kernel<M> {
         result
     }
 
-    /// The result of the thread's call, if that says how to restart it. The same number in a register of interrupted code is the
-    /// program's own.
+    /// The result of the thread's call, if it says how to restart it. In interrupted code, the same number in the
+    /// register is the program's own.
     fn restart_code(&self, t: ThreadIdx) -> Option<Errno> {
         self.m.call_arguments(t).and_then(|_| restart_code(self.m.registers(t).rax))
     }
@@ -473,7 +476,7 @@ impl<M: Machine> Kernel<M> {
             Some(entry) => {
                 self.m.set_resume(t, Resume::Registers(&entry));
                 let left = self.process.signals.lock().delivered(&mut thread.signals.0.lock(), delivery);
-                // The jump there would fault in the image.
+                // A jump there would fault in the image.
                 if !is_canonical(entry.rip) {
                     self.fault(t, SigInfo::kernel(Signal::SEGV));
                 }
@@ -493,7 +496,7 @@ impl<M: Machine> Kernel<M> {
         self.retarget(cpu, t, left);
     }
 
-    /// The frame on the thread's stack; the registers to enter the handler with.
+    /// Writes the frame to the thread's stack; returns the registers with which to enter the handler.
     fn write_frame(&self, t: ThreadIdx, delivery: &Delivery, interrupted: &Registers) -> Option<Registers> {
         let state = self.config.extended_state;
         let plan = FramePlan::new(delivery, interrupted.rsp, state).ok()?;
@@ -503,8 +506,8 @@ impl<M: Machine> Kernel<M> {
             self.m.write(plan.fpstate + at, &magic).ok()?;
         }
         self.m.write(plan.frame, &plan.bytes(delivery, interrupted)).ok()?;
-        // The handler begins with the initial state (`fpu__clear_user_states` in `handle_signal`): above all with empty x87
-        // registers, which its calls rely on, and so do threads that are switched to there.
+        // The handler begins with the initial state (`fpu__clear_user_states` in `handle_signal`). Its calls, and
+        // threads that are switched to there, rely on empty x87 registers.
         self.m.move_extended_state(t, Transfer::Initial).ok()?;
         Some(plan.entry(delivery, interrupted))
     }
@@ -521,7 +524,7 @@ impl<M: Machine> Kernel<M> {
         let Some(returned) = returned else { return bad_frame() };
         self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
-        // A call that was about to go on ends (`do_no_restart_syscall`).
+        // A call that was to continue ends (`do_no_restart_syscall`).
         thread.wait.continues.store(false, Relaxed);
         let left = {
             let mut process = self.process.signals.lock();
@@ -533,7 +536,7 @@ impl<M: Machine> Kernel<M> {
             left
         };
         self.retarget(cpu, t, left);
-        // The extended state comes last, so the signal finds the frame's registers and mask.
+        // The extended state comes last, so that the signal finds the frame's registers and mask.
         if self.restore_xstate(t, returned.fpstate).is_err() {
             bad_frame();
         }
@@ -559,7 +562,7 @@ impl<M: Machine> Kernel<M> {
         *self.thread(child).signals.0.lock() = inherited;
     }
 
-    /// The first thread of a process gets another state. Its place in the index has been there since it was adopted.
+    /// Gives the first thread of a process its state. It has been in the index since it was adopted.
     pub(crate) fn enter_signals(&self, process: &mut ProcessSignals, t: ThreadIdx, signals: signal::ThreadSignals) {
         let mut mine = self.thread(t).signals.0.lock();
         process.leave(&mut mine);
@@ -573,7 +576,7 @@ impl<M: Machine> Kernel<M> {
         process.enter(&mut self.thread(t).signals.0.lock(), t).map_err(|_| Errno::EAGAIN)
     }
 
-    /// An exiting thread no longer takes signals; what it would have taken finds another.
+    /// An exiting thread no longer takes signals; others are found for those it would have taken.
     pub(crate) fn drop_signals(&self, cpu: CpuId, t: ThreadIdx) {
         let (left, stops_changed) = {
             let mut process = self.process.signals.lock();

@@ -9,13 +9,13 @@ use sync::atomic::Ordering::*;
 /// Counts of the process, summed over its CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Threads started, and the most that lived at once.
+    /// Threads started.
     pub threads_started: u64,
     /// The most threads that lived at once.
     pub threads_peak: u64,
     /// Changes of the running thread.
     pub switches: u64,
-    /// Switches that the running thread did not ask for.
+    /// Switches that the running thread did not request.
     pub preemptions: u64,
     /// Threads that came to a CPU from another.
     pub migrations: u64,
@@ -31,15 +31,15 @@ pub struct Stats {
     pub passed: u64,
     /// Host calls that had to wait.
     pub waited: u64,
-    /// Waits for descriptors that took no host thread.
+    /// Waits for descriptors that needed no host thread.
     pub parked: u64,
     /// Events that the machine's poller has reported.
     pub events: u64,
-    /// Looks for such events by CPUs on which threads ran.
+    /// How often CPUs with running threads polled for such events.
     pub looks: u64,
 }
 
-/// Calls, each with how often it waited in the host.
+/// Calls by number, each with how often it waited in the host.
 pub type Waiters = [(usize, u64); 4];
 
 impl<M: Machine> Kernel<M> {
@@ -66,7 +66,7 @@ impl<M: Machine> Kernel<M> {
         all
     }
 
-    /// The calls that waited in the host most often, on a host thread each; the first has the most.
+    /// The calls that waited most often on a host thread, in descending order.
     pub fn calls_waited(&self) -> Waiters {
         let mut most = Waiters::default();
         for nr in 0..CALLS {

@@ -1,4 +1,4 @@
-//! A thread as the kernel knows it, and the table of them all.
+//! A thread of the kernel, and the table of all threads.
 
 use crate::futex::Node;
 use crate::wait::WaitState;
@@ -30,20 +30,20 @@ pub struct Thread {
     pub rseq_len: AtomicU32,
     /// The signature that must stand before an abort handler.
     pub rseq_signature: AtomicU32,
-    /// The CPU it was last resumed on, plus one; 0 after a preemption. If it is another at
-    /// the next resume, the area is looked at.
+    /// The CPU it was last resumed on, plus one; 0 after a preemption. If the next resume is on another, the rseq area
+    /// is updated.
     pub rseq_cpu: AtomicU32,
     /// `prctl(PR_SET_NAME)`: 15 bytes and a zero, as two words.
     pub name: [AtomicU64; 2],
     /// When it began, by the scheduler's clock; 0: with the process.
     pub begun: AtomicU64,
-    /// Timer slack as the program set it, and what it is reset to; ours is always the finest.
+    /// The timer slack that the program has set, and the default; we always use the finest.
     pub timer_slack: [AtomicU64; 2],
     /// Its signals. Taken after the process's.
     pub signals: SignalState,
     /// The mutex it waits for and those it holds with inheritance.
     pub pi: crate::futex::ThreadPi,
-    /// Its CPU time, beside what the scheduler counts.
+    /// Its CPU time apart from what the scheduler counts.
     pub(crate) time: crate::cputime::ThreadTime,
     /// Its place among the waiters for descriptors.
     pub parked: crate::parked::ThreadParked,
@@ -61,9 +61,9 @@ impl Default for SignalState {
     }
 }
 
-/// The timer slack of a process that nobody has given another, in nanoseconds.
+/// The default timer slack of a process, in nanoseconds.
 const TIMER_SLACK: u64 = 50_000;
-/// Threads a chunk: a few pages, which a process with one thread pays for.
+/// Threads per chunk. A chunk is a few pages, which a process with a single thread must use.
 const CHUNK: usize = 16;
 const CHUNKS: usize = THREADS_MAX / CHUNK;
 
@@ -72,7 +72,7 @@ pub struct ThreadTable {
     chunks: alloc::boxed::Box<[OnceBox<[Thread; CHUNK]>; CHUNKS]>,
     slots: Lock<Slots>,
     ids: crate::tid::TidMap,
-    /// The slot, plus one, of a main thread that has exited before others; 0: it lives.
+    /// The slot, plus one, of a main thread that exited before the others; 0: it lives.
     zombie: AtomicU32,
     /// How many threads live. This and the next two are written under the lock of the slots and read without it.
     live: AtomicU32,
@@ -82,20 +82,20 @@ pub struct ThreadTable {
     started: AtomicU64,
 }
 
-/// How the table lies in memory, for a debugger that has stopped the process.
+/// The table's layout in memory, for a debugger that has stopped the process.
 #[derive(Clone, Copy, Debug)]
 pub struct TableLayout {
-    /// The address of pointers to chunks; null from the first that was never made.
+    /// The address of the pointers to chunks; null for chunks that were never made.
     pub chunks: u64,
     /// Threads in a chunk.
     pub chunk: u64,
     /// Bytes of a thread.
     pub size: u64,
-    /// Where its id lies in it: 4 bytes, 0 if there is no such thread.
+    /// The offset of its id: 4 bytes, 0 if there is no such thread.
     pub tid: u64,
-    /// Its name: 16 bytes.
+    /// The offset of its name: 16 bytes.
     pub name: u64,
-    /// The kind of its wait: 4 bytes, [`Wait`](crate::wait::Wait).
+    /// The offset of the kind of its wait: 4 bytes, [`Wait`](crate::wait::Wait).
     pub wait: u64,
 }
 
@@ -155,7 +155,7 @@ impl ThreadTable {
             let t = match slots.free.pop() {
                 Some(i) => i,
                 None if (slots.fresh as usize) < THREADS_MAX => {
-                    // Room for every slot on the free list now, so that `free` cannot fail.
+                    // Reserve room for every slot on the free list, so that `free` cannot fail.
                     let want = slots.fresh as usize + 1;
                     if slots.free.capacity() < want {
                         let more = want.next_power_of_two();
@@ -180,7 +180,7 @@ impl ThreadTable {
         Some(ThreadIdx(t))
     }
 
-    /// Takes a dead thread's slot back.
+    /// Frees a dead thread's slot.
     pub fn free(&self, t: ThreadIdx) {
         let tid = Tid(self.get(t).tid.swap(0, Relaxed));
         self.ids.release(tid);
@@ -189,17 +189,17 @@ impl ThreadTable {
         slots.free.push(t.0);
     }
 
-    /// Lays out the main thread, which has exited before others. Its slot is never given back, because its id names what is
-    /// left of it until the process ends (`delay_group_leader`).
+    /// Keeps the main thread, which exited before the others, as a zombie. Its slot is not freed, because its id refers
+    /// to it until the process ends (`delay_group_leader`).
     pub fn keep_zombie(&self, t: ThreadIdx) {
-        // First, so that whoever misses the living one finds this.
+        // First, so that a reader that misses the living thread finds this.
         self.zombie.store(t.0 + 1, Release);
         self.ids.release(Tid(self.get(t).tid.swap(0, Release)));
         let _slots = self.slots.lock();
         self.live.store(self.live.load(Relaxed) - 1, Relaxed);
     }
 
-    /// The main thread's slot, if it has exited before others.
+    /// The slot of a main thread that exited before the others.
     pub fn zombie(&self) -> Option<ThreadIdx> {
         self.zombie.load(Acquire).checked_sub(1).map(ThreadIdx)
     }
@@ -223,12 +223,12 @@ impl ThreadTable {
         (self.get(t).tid.load(Acquire) == tid.0).then_some(t)
     }
 
-    /// As [`ThreadTable::find`], or what is left of the main thread.
+    /// Like [`ThreadTable::find`], but also finds a zombie main thread.
     pub fn find_named(&self, tid: Tid) -> Option<ThreadIdx> {
         self.find(tid).or_else(|| self.zombie().filter(|_| self.ids.is_main(tid)))
     }
 
-    /// The living thread, but for the main one, with the lowest id above this one.
+    /// The living thread with the lowest id above this one, except the main thread.
     pub fn next_id(&self, after: Tid) -> Option<(Tid, ThreadIdx)> {
         let mut after = after;
         loop {
@@ -248,7 +248,7 @@ impl ThreadTable {
         })
     }
 
-    /// The living threads, without a lock: for reports. A slot that is being made may be missed.
+    /// The living threads, without a lock: for reports. May miss a slot in the making.
     pub fn living(&self) -> impl Iterator<Item = ThreadIdx> + '_ {
         let chunks = self.chunks.iter().map_while(|c| c.get()).enumerate();
         chunks.flat_map(|(i, chunk)| {
@@ -257,12 +257,12 @@ impl ThreadTable {
         })
     }
 
-    /// How many slots were ever used: so many steps of [`ThreadTable::after`] go round once.
+    /// How many slots were ever used: this many steps of [`ThreadTable::after`] visit all.
     pub fn slots(&self) -> usize {
         self.slots.lock().fresh as usize
     }
 
-    /// The slot after `t`, going round.
+    /// The slot after `t`, wrapping around.
     pub fn after(&self, t: ThreadIdx) -> ThreadIdx {
         let fresh = self.slots.lock().fresh;
         ThreadIdx(if t.0 + 1 >= fresh { 0 } else { t.0 + 1 })
@@ -273,7 +273,7 @@ impl ThreadTable {
         self.live.load(Relaxed)
     }
 
-    /// How many threads the process shows: the living, and a main thread that has exited.
+    /// How many threads the process shows: the living, and a zombie main thread.
     pub fn shown(&self) -> u32 {
         self.live() + u32::from(self.zombie().is_some())
     }
@@ -293,7 +293,7 @@ fn never_made(t: ThreadIdx) -> ! {
 impl Thread {
     /// Prepares a slot for a new thread with the given name.
     pub fn reset(&self, name: [u64; 2]) {
-        // Pairs with `describe`: a reader that sees anything of what follows sees that the id is gone.
+        // Pairs with `describe`: readers see that the id is gone before any field is reset.
         fence(Release);
         self.wait.renew();
         self.pi.reset();
@@ -327,7 +327,7 @@ impl Thread {
         self.timer_slack[0].store(if slack == 0 { default } else { slack }, Relaxed);
     }
 
-    /// The name, ended and filled up with zeros.
+    /// The name, padded with zeros.
     pub fn name_bytes(&self) -> [u8; 16] {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.name[0].load(Relaxed).to_le_bytes());

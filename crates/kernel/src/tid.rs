@@ -1,9 +1,8 @@
-//! Thread ids: which slot has which.
+//! Thread ids and their slots.
 //!
-//! Ids come in blocks that no other process of ours has (equal ids in two processes would
-//! let both into one process-shared recursive mutex). Within the blocks they are given out
-//! in ascending order and come round, as Linux does (`alloc_pid`), so that an id is not
-//! given again at once.
+//! Ids come in blocks that no other process of ours uses: equal ids in two processes would let both into one
+//! process-shared recursive mutex. Within the blocks they are assigned in ascending order and wrap around, as in Linux
+//! (`alloc_pid`), so that an id is reused late.
 
 use alloc::boxed::Box;
 use ids::{ThreadIdx, Tid};
@@ -18,7 +17,7 @@ const BLOCKS: usize = 128;
 #[derive(Debug)]
 struct Block {
     first: AtomicI32,
-    /// Slot + 1 by offset.
+    /// Slot + 1, by the id's offset in the block.
     slots: Box<[AtomicU32]>,
 }
 
@@ -33,7 +32,7 @@ struct Cursor {
 pub struct TidMap {
     blocks: [OnceBox<Block>; BLOCKS],
     cursor: Lock<Cursor>,
-    /// The main thread: the host's id, in slot `main_slot - 1`.
+    /// The main thread's id, from the host; its slot is `main_slot - 1`.
     main: AtomicI32,
     main_slot: AtomicU32,
 }
@@ -57,7 +56,7 @@ impl TidMap {
         self.main.load(Acquire) == tid.0
     }
 
-    /// The next free id. A new block is claimed while more than half of the ids are in use.
+    /// Assigns the next free id. A new block is claimed while more than half of the ids are in use.
     pub fn assign(&self, t: ThreadIdx, claim_block: impl FnOnce() -> Option<i32>) -> Option<Tid> {
         let mut c = self.cursor.lock();
         if (c.live + 1) * 2 > c.blocks * BLOCK
@@ -100,8 +99,8 @@ impl TidMap {
         })
     }
 
-    /// The first id in use above this one, but for the main thread's, and its slot. Goes over the ids between, which
-    /// are few while blocks are in use: a new one is claimed when half of the ids are taken.
+    /// The lowest id in use above this one, except the main thread's, and its slot. Walks over unused ids, which are
+    /// few: a block is added when half of the ids are in use.
     pub fn next(&self, after: Tid) -> Option<(Tid, ThreadIdx)> {
         let of_block = |block: &Block| {
             let first = block.first.load(Relaxed);

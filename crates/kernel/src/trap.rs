@@ -1,4 +1,4 @@
-//! The way of a trap through the kernel.
+//! The path of a trap through the kernel.
 //!
 //! ```text
 //!  Trap::Call ─► syscall::dispatch ─► Out::Done ─────────────┐   need_resched? hint?
@@ -16,7 +16,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
-/// The reason why a carrier enters the kernel.
+/// Why a carrier enters the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trap {
     /// The current thread makes a system call.
@@ -25,17 +25,17 @@ pub enum Trap {
     Interrupt {
         /// The timer went off.
         timer: bool,
-        /// Somebody kicked.
+        /// The CPU was kicked.
         kick: bool,
     },
-    /// A host call that had to wait has returned, and this carrier still has the CPU.
+    /// A host call that waited has returned, and this carrier still has the CPU.
     HostReturn {
         /// The thread that made the call.
         thread: ThreadIdx,
         /// The host's result.
         result: isize,
     },
-    /// The CPU has just got this carrier.
+    /// The CPU has a new carrier.
     Seated,
 }
 
@@ -45,7 +45,7 @@ pub enum Trap {
 pub enum Next {
     /// Resume this thread.
     Run(ThreadIdx),
-    /// The CPU has nothing to run: wait for a kick, or until the time.
+    /// The CPU has nothing to run: wait for a kick, or until this time.
     Idle {
         /// The CPU's earliest timeout.
         until: Option<Nanos>,
@@ -59,31 +59,32 @@ pub enum Next {
         /// When the CPU needs another carrier.
         wanted: Wanted,
     },
-    /// Make a host call for this thread, which keeps the CPU: it is taken to be short. The result
-    /// goes to [`Kernel::inline_done`]. If it takes long after all, the machine may give the CPU to
-    /// another carrier ([`Kernel::set_aside`]).
+    /// Make a host call, expected to be short, for this thread, which keeps the CPU. The result goes to
+    /// [`Kernel::inline_done`]. If the call takes long after all, the machine may give the CPU to another carrier
+    /// ([`Kernel::set_aside`]).
     Inline {
         /// The thread that the call is for.
         thread: ThreadIdx,
         /// The call.
         call: Call,
     },
-    /// Something only the machine can do with the whole process. The thread stays current.
+    /// A request that only the machine can carry out and that concerns the whole process. The thread stays current.
     Process(Process),
 }
 
 /// When a CPU that a thread has left for the host is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// It has something to do.
+    /// It has work to do.
     Now,
-    /// Its first timeout is due then. The machine ends the wait at that time, which it can for `poll(2)` and `epoll_wait(2)`.
+    /// Its first timeout is due then. The machine ends the wait at that time, which it can for `poll(2)` and
+    /// `epoll_wait(2)`.
     At(Nanos),
-    /// Not before somebody kicks it.
+    /// Only when it is kicked.
     Never,
 }
 
-/// Whether the machine can end this call's wait at a given time without a trace.
+/// Whether the machine can end this call's wait at a given time without the program noticing.
 pub(crate) fn ends_in_time(nr: usize) -> bool {
     matches!(nr, nr::POLL | nr::EPOLL_WAIT | nr::EPOLL_PWAIT)
 }
@@ -100,8 +101,8 @@ pub enum Process {
     /// A call by which the process leaves what it shares with others (`unshare(2)`, `setns(2)`). It can only as a whole: EINVAL if
     /// the host would leave some host thread behind.
     Leave(Call),
-    /// A call that changes what the calling thread may do, as Linux keeps it per thread: user and group
-    /// ids, capabilities, and the like; or that only the thread's own host thread may make (`ptrace(2)`).
+    /// A call that changes credentials, which Linux keeps per thread (user and group ids, capabilities and so on), or a
+    /// call that only the thread's own host thread may make (`ptrace(2)`).
     Rights(Call),
 }
 
@@ -110,21 +111,21 @@ pub enum Process {
 pub enum Out {
     /// Done, with this result.
     Done(isize),
-    /// Done, but the CPU goes to somebody else first.
+    /// Done, but another thread gets the CPU first.
     Yield(isize),
     /// The thread waits: [`Kernel::begin_wait`] has been called.
     Blocked,
-    /// The thread is no more.
+    /// The thread has ended.
     Exited,
     /// The registers have been set.
     Restored,
     /// A part is done. The rest is done in rounds, one each time the thread is chosen.
     Work,
-    /// A host call that is made with no kernel frame below it, as it may last.
+    /// A host call made with no kernel frame below it, because it may take long.
     Inline(Call),
     /// A host call that may wait, of which this much is done already.
     Host(Call, isize),
-    /// The machine's turn.
+    /// A request for the machine.
     Process(Process),
 }
 
@@ -134,7 +135,7 @@ impl From<Errno> for Out {
     }
 }
 
-/// 0 for what has nothing to say.
+/// `Ok(())` is the result 0.
 impl<E: Into<Errno>> From<Result<(), E>> for Out {
     fn from(r: Result<(), E>) -> Out {
         r.map_or_else(|e| e.into().into(), |()| Out::Done(0))
@@ -208,14 +209,14 @@ impl<M: Machine> Kernel<M> {
     /// The current thread waits.
     #[inline(never)]
     pub(crate) fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
-        // With a signal it does not wait at all, and keeps its place among its equals
-        // (`signal_pending_state` in `__schedule`).
+        // A thread with a signal does not wait at all, and keeps its place in the queue (`signal_pending_state` in
+        // `__schedule`).
         self.recheck_signals(cpu, t);
         let next = self.schedule(cpu, Prev::Block);
         if self.recheck_signals(cpu, t) && self.sched.need_resched(cpu) { self.resched(cpu) } else { next }
     }
 
-    /// The machine has done what [`Next::Process`] asked; the current thread gets the result.
+    /// The machine has carried out [`Next::Process`]; sets the current thread's result.
     pub fn process_done(&self, cpu: CpuId, result: isize) -> Next {
         let t = self.current(cpu);
         let nr = self.thread(t).wait.call.load(Relaxed) as usize;
@@ -230,8 +231,8 @@ impl<M: Machine> Kernel<M> {
         self.after_call(cpu, t, nr, Out::Restored)
     }
 
-    /// A new carrier serves the CPU. The current thread was chosen or left in a host call on another carrier and has
-    /// not been loaded here, so its state must not be saved.
+    /// A new carrier serves the CPU. The current thread was chosen on another carrier, or left there in a host call,
+    /// and has not been loaded here, so its state must not be saved.
     fn on_seat(&self, cpu: CpuId) -> Next {
         self.seat_is_taken(cpu);
         self.forget_timer(cpu);
@@ -241,8 +242,8 @@ impl<M: Machine> Kernel<M> {
         self.resched(cpu)
     }
 
-    /// The thread that is current on `cpu` was chosen and has not been loaded, such as one whose CPU goes on while another
-    /// carrier makes the host call of [`Next::Host`].
+    /// Chooses anew. The current thread of `cpu` was chosen but not loaded, for example because another carrier makes
+    /// the host call of [`Next::Host`] while the CPU continues.
     pub fn resched(&self, cpu: CpuId) -> Next {
         match self.sched.current(cpu) {
             Some(_) if self.sched.need_resched(cpu) => self.schedule(cpu, Prev::Preempted),
@@ -282,14 +283,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Puts the current thread back in line and chooses.
+    /// Puts the current thread back into the queue and chooses.
     #[inline(always)]
     pub(crate) fn give_up(&self, cpu: CpuId, t: ThreadIdx, prev: Prev) -> Next {
         self.m.save(t);
         self.schedule(cpu, prev)
     }
 
-    /// Chooses the next thread of this CPU, passing over those that were woken for nothing.
+    /// Chooses the next thread of this CPU, passing over those that were woken spuriously.
     #[inline(never)]
     pub(crate) fn schedule(&self, cpu: CpuId, prev: Prev) -> Next {
         let chosen = self.here(cpu).choose(prev);
@@ -306,8 +307,8 @@ impl<M: Machine> Kernel<M> {
         next
     }
 
-    /// Searches on after no thread was chosen, or `last`, which keeps waiting: until a thread can run or the CPU is
-    /// idle.
+    /// Continues the search after no thread was chosen, or `last`, which keeps waiting: until a thread can run or the
+    /// CPU is idle.
     #[inline(never)]
     pub(crate) fn search(&self, cpu: CpuId, last: Option<ThreadIdx>) -> Next {
         let mut last = last;
@@ -320,7 +321,7 @@ impl<M: Machine> Kernel<M> {
         self.go_idle(cpu)
     }
 
-    /// Chooses where limits or a trace must see every switch.
+    /// Chooses while limits or a trace must see every switch.
     #[cold]
     #[inline(never)]
     pub(crate) fn schedule_watched(&self, cpu: CpuId, prev: Prev) -> Next {
@@ -350,7 +351,7 @@ impl<M: Machine> Kernel<M> {
         Next::Idle { until: self.earliest(cpu) }
     }
 
-    /// A watched CPU has chosen: charges the thread that had it before, and reports the switch.
+    /// A watched CPU has chosen: charges the thread that ran before, and reports the switch.
     #[cold]
     pub(crate) fn switched(
         &self,
@@ -371,8 +372,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether a chosen thread can go on: its wait, if it has one, is over, and its result
-    /// is set. If not, it is marked as waiting again.
+    /// Whether a chosen thread can continue: its wait, if any, is over, and its result is set. If not, marks it as
+    /// waiting again.
     #[inline(always)]
     fn ready(&self, t: ThreadIdx) -> bool {
         self.is_ready(t, self.thread(t))
@@ -382,7 +383,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn is_ready(&self, t: ThreadIdx, thread: &Thread) -> bool {
         match thread.wait.kind() {
             Wait::None => true,
-            // The commonest wait: it is over when somebody has taken the thread out of its queue.
+            // The commonest wait: over when a waker has taken the thread out of its queue.
             Wait::Futex if !thread.node.queued() && thread.wait.armed().is_none() => {
                 thread.wait.set_kind(Wait::None);
                 self.set_result(t, 0);
@@ -402,15 +403,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether the wait of `t`, which has been chosen, is over: `finished` says with what result. If not, the thread is
-    /// marked as waiting again.
+    /// Whether the wait of the chosen thread `t` is over: `finished` returns the result then. If not, marks the thread
+    /// as waiting again.
     pub fn ends_wait(&self, t: ThreadIdx, finished: impl Fn() -> Option<isize>) -> bool {
         if let Some(result) = finished() {
             self.finish_wait(t, result);
             return true;
         }
-        // Mark first, look again, and only then let go: a wake-up between the two looks
-        // finds the mark.
+        // Mark first, check again, and only then leave: a wake-up between the two checks finds the mark.
         self.sched.prepare_block(t);
         sync::atomic::fence(SeqCst);
         match finished() {
@@ -438,14 +438,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// After a thread has been marked as waiting: was something set before the mark was seen? Says
-    /// whether it has been woken.
+    /// Called after a thread was marked as waiting: if a hint was set before the mark was visible, wakes the thread.
+    /// Returns whether it did.
     #[inline(always)]
     pub(crate) fn recheck_signals(&self, cpu: CpuId, t: ThreadIdx) -> bool {
         self.thread(t).hint.load(Acquire) != 0 && self.wake(cpu, t)
     }
 
-    /// The last station before user code.
+    /// The last checks before user code.
     #[inline(always)]
     pub(crate) fn exit(&self, cpu: CpuId, t: ThreadIdx) -> Next {
         let here = self.here(cpu);
@@ -477,7 +477,7 @@ impl<M: Machine> Kernel<M> {
         None
     }
 
-    /// One look of an idle CPU that has not gone to sleep yet.
+    /// One poll by an idle CPU that has not gone to sleep yet.
     pub fn idle_look(&self, cpu: CpuId) -> Option<Next> {
         let now = self.now();
         let t = self.sched.idle_pull(cpu, now, &mut self.kicks(cpu))?;

@@ -1,10 +1,9 @@
 //! Blocking is a state.
 //!
-//! A thread that must wait saves itself, says what it waits for, makes itself findable
-//! and leaves its CPU. Whoever ends the wait calls `wake` and nothing more; what the
-//! system call returns is worked out by the thread itself when it is chosen again
-//! (`Kernel::ready`). So every wake-up may be spurious and none needs to know
-//! who else was about to wake.
+//! A thread that must wait saves itself, records what it waits for, becomes findable in a queue and leaves its CPU.
+//! Whoever ends the wait calls `wake` and nothing more; the thread works out the result of its system call itself when
+//! it is chosen again (`Kernel::ready`). So every wake-up may be spurious, and no waker needs to know who else was
+//! about to wake the thread.
 //!
 //! ```text
 //! waiter (on its CPU)                         waker (anywhere)
@@ -16,10 +15,9 @@
 //!   … chosen again: ready() → finished? result, go on : prepare_block, look, schedule
 //! ```
 //!
-//! Proof sketch for signals: the sender sets the hint, then calls `wake`. The waiter sets
-//! its mark (`prepare_block`), takes the run queue's lock (a full barrier on x86-64) and then
-//! looks at the hint. If it does not see the hint, its mark was visible before the
-//! sender's `wake` looked.
+//! Proof sketch for signals: the sender sets the hint, then calls `wake`. The waiter sets its mark (`prepare_block`),
+//! takes the run queue's lock (a full barrier on x86-64) and then checks the hint. If it does not see the hint, its
+//! mark was visible before the sender's `wake` checked for it.
 
 use crate::machine::{Call, Clock, Machine};
 use crate::{Kernel, Now};
@@ -41,7 +39,7 @@ pub enum Wait {
     FutexPi = 3,
     /// A futex word, to be moved to a priority-inheriting one.
     FutexRequeuePi = 4,
-    /// The end of a span.
+    /// A sleep.
     Sleep = 5,
     /// A host call made on its behalf.
     Host = 6,
@@ -49,14 +47,14 @@ pub enum Wait {
     Signal = 7,
     /// `sigsuspend(2)`, `pause(2)`.
     Suspend = 8,
-    /// Nothing, but the thread has kernel work left: it is runnable.
+    /// Nothing: the thread is runnable, but has kernel work left.
     Work = 9,
-    /// The consumption of CPU time (`clock_nanosleep(2)`).
+    /// Consumed CPU time (`clock_nanosleep(2)`).
     CpuSleep = 10,
-    /// CPU time or a carrier with the thread's rights. The thread did not ask for this wait, so its registers stay as
-    /// they are.
+    /// CPU time, or a carrier with the thread's credentials. The thread did not ask for this wait, so its registers
+    /// stay unchanged.
     Throttled = 11,
-    /// The end of a stop by SIGTTIN or SIGTTOU, which was sent for what the thread asked of its terminal.
+    /// The end of a stop by SIGTTIN or SIGTTOU, which the thread's access to its terminal caused.
     Terminal = 12,
 }
 
@@ -87,7 +85,7 @@ impl Wait {
 const TIMED_OUT: u64 = 1;
 const DONE: u64 = 2;
 
-/// The wait of one thread. Written by the thread's own CPU, but for `cause`.
+/// The wait of one thread. Written by the thread's own CPU, except `cause`.
 #[derive(Debug, Default)]
 pub struct WaitState {
     kind: AtomicU32,
@@ -98,7 +96,7 @@ pub struct WaitState {
     timer_cpu: AtomicU32,
     /// When it times out by [`WaitState::clock`], in nanoseconds.
     pub deadline: AtomicU64,
-    /// The clock of the deadline: 0 monotonic, 1 real time (looked at again at expiry).
+    /// The clock of the deadline: 0 monotonic, 1 real time (checked again at expiry).
     pub clock: AtomicU32,
     /// The result of a host call, or what the kind needs.
     pub value: AtomicI64,
@@ -108,12 +106,12 @@ pub struct WaitState {
     pub b: AtomicU64,
     /// The system call's number, for restarts.
     pub call: AtomicU32,
-    /// The first argument of that call, mostly a descriptor, for tools that look at the thread.
+    /// The first argument of that call, mostly a descriptor, for tools that inspect the thread.
     pub on: AtomicU32,
-    /// An interrupted call goes on by `restart_syscall(2)`, once (Linux: `restart_block.fn`).
+    /// The interrupted call continues through `restart_syscall(2)`, once (Linux: `restart_block.fn`).
     pub continues: AtomicBool,
-    /// The deadline of the interrupted call and its clock. The thread may be held back before it goes on, which is a wait
-    /// with a deadline, too.
+    /// The deadline and clock of the interrupted call. They are kept apart because the thread may be held back before
+    /// it continues, which is a wait with a deadline, too.
     restart_at: AtomicU64,
     restart_clock: AtomicU32,
     /// The generation when the thread began.
@@ -121,28 +119,28 @@ pub struct WaitState {
 }
 
 impl WaitState {
-    /// Where the kind lies in it: for debuggers.
+    /// The offset of the kind, for debuggers.
     pub(crate) const KIND: usize = core::mem::offset_of!(WaitState, kind);
 
-    /// Back to "waits for nothing".
+    /// Resets to no wait.
     pub fn reset(&self) {
         self.kind.store(0, Relaxed);
         self.timer_cpu.store(0, Relaxed);
     }
 
-    /// Another thread begins to use this.
+    /// Prepares it for another thread.
     pub(crate) fn renew(&self) {
         self.reset();
         self.first.store(self.generation(), Relaxed);
     }
 
-    /// In which system call the thread is.
+    /// Records in which system call the thread is.
     pub fn note_call(&self, call: &Call) {
         self.call.store(call.nr as u32, Relaxed);
         self.on.store(call.args[0] as u32, Relaxed);
     }
 
-    /// The present wait has been interrupted, and this call is to go on to the same deadline. Returns its result.
+    /// The present wait was interrupted, and this call must continue to the same deadline. Returns the call's result.
     #[must_use]
     pub(crate) fn keep_for_restart(&self, call: usize) -> Errno {
         self.call.store(call as u32, Relaxed);
@@ -157,7 +155,7 @@ impl WaitState {
         Deadline { at: Nanos(self.restart_at.load(Relaxed)), clock }
     }
 
-    /// How often the thread has begun to wait. Comes round after 2^32.
+    /// How often the thread has begun to wait. Wraps after 2^32.
     pub fn begun(&self) -> u32 {
         self.generation().wrapping_sub(self.first.load(Relaxed))
     }
@@ -174,13 +172,13 @@ impl WaitState {
         self.kind.store(kind as u32, Relaxed);
     }
 
-    /// Another wait begins.
+    /// Begins another wait.
     #[inline(always)]
     pub fn begin(&self, kind: Wait) {
         let generation = (self.cause.load(Relaxed) >> 32).wrapping_add(1);
         self.cause.store(generation << 32, Release);
-        // Pairs with `describe`: a reader that sees anything of what follows sees the new count. A fence for the
-        // compiler only, on this processor.
+        // Pairs with `describe`: readers see the new count before any of the stores that follow. On x86-64 this fence
+        // only restricts the compiler.
         fence(Release);
         self.kind.store(kind as u32, Relaxed);
     }
@@ -189,7 +187,7 @@ impl WaitState {
         (self.cause.load(Relaxed) >> 32) as u32
     }
 
-    /// Sets a cause if the wait is still that one.
+    /// Sets a cause, if the wait is still the one of that generation.
     fn set_cause(&self, generation: Option<u32>, bit: u64) -> bool {
         self.cause
             .fetch_update(AcqRel, Acquire, |c| generation.is_none_or(|g| (c >> 32) as u32 == g).then_some(c | bit))
@@ -213,7 +211,7 @@ impl WaitState {
         self.cause.load(Acquire) & DONE != 0
     }
 
-    /// Says that the awaited thing has been done.
+    /// Notes that the awaited thing has been done.
     pub fn set_done(&self) {
         self.set_cause(None, DONE);
     }
@@ -236,8 +234,8 @@ impl Deadline {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The current thread is about to wait. After this it may be resumed anywhere as soon
-    /// as a waker can find it, so the caller publishes it next and then lets the CPU go.
+    /// The current thread is about to wait. From now on any CPU may resume it as soon as a waker can find it, so the
+    /// caller publishes it next and then leaves the CPU.
     #[inline(always)]
     pub fn begin_wait(&self, t: ThreadIdx, kind: Wait) {
         self.m.save(t);
@@ -245,13 +243,13 @@ impl<M: Machine> Kernel<M> {
         self.sched.prepare_block(t);
     }
 
-    /// The current thread, which has begun to wait in this call, goes on instead.
+    /// The current thread, which has begun to wait in this call, continues instead.
     pub(crate) fn abandon_wait(&self, cpu: CpuId, t: ThreadIdx) {
         self.cancel_wait(t);
         self.m.keep(cpu, t);
     }
 
-    /// Takes a wait back that was not published.
+    /// Cancels a wait that was not published.
     pub(crate) fn cancel_wait(&self, t: ThreadIdx) {
         self.thread(t).wait.reset();
         self.sched.cancel_block(t);
@@ -274,7 +272,7 @@ impl<M: Machine> Kernel<M> {
         self.clock(Clock::Monotonic) + deadline.at.since(self.clock(deadline.clock))
     }
 
-    /// Takes the timeout of a wait out of its queue.
+    /// Removes the timeout of a wait from its queue.
     pub(crate) fn disarm_timeout(&self, t: ThreadIdx) {
         let timer_cpu = &self.thread(t).wait.timer_cpu;
         let cpu = timer_cpu.load(Relaxed);
@@ -284,14 +282,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Wakes the threads whose time has come on this CPU, at most 64 (law 4).
+    /// Wakes the threads whose timeouts are due on this CPU, at most 64 (law 4).
     pub(crate) fn expire_timeouts(&self, cpu: CpuId) {
         let now = self.clock(Clock::Monotonic);
         for _ in 0..64 {
             let Some((t, generation)) = self.cpu(cpu).timeouts.lock().pop_expired(now) else { return };
             let wait = &self.thread(t).wait;
             if wait.clock.load(Relaxed) != 0 && wait.generation() == generation {
-                // A clock that was set back: never early by the clock that was named.
+                // If the clock was set back, wait again: never early by the named clock.
                 let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock: Clock::Realtime };
                 if self.clock(Clock::Realtime) < deadline.at {
                     self.queue_timeout(cpu, t, self.on_monotonic(deadline), generation);
@@ -310,7 +308,7 @@ impl<M: Machine> Kernel<M> {
         self.wake_here(cpu, t)
     }
 
-    /// `wake` as part of the calling function.
+    /// `wake`, inlined into the caller.
     #[inline(always)]
     pub(crate) fn wake_here(&self, cpu: CpuId, t: ThreadIdx) -> bool {
         self.wake_by(cpu, t, Now(&self.m))
@@ -333,12 +331,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The end of a wait: the thread, current on this CPU or about to be, gets its result.
+    /// Ends a wait: sets the result of the thread, which is or will be current on this CPU.
     pub fn finish_wait(&self, t: ThreadIdx, result: isize) {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);
         self.set_result(t, result);
-        // A result that says how to restart is for the signal's delivery only.
+        // A result that says how to restart is for signal delivery only.
         if (-516..=-512).contains(&result) {
             self.thread(t).hint.fetch_or(crate::hint::SIGNAL, AcqRel);
         }

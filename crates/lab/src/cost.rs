@@ -102,7 +102,7 @@ impl Machine {
 pub enum Step {
     /// Takes the lock in this line, works for this many nanoseconds, releases it.
     Lock(usize, u64),
-    /// The same with one of several lines, another for each CPU and step.
+    /// As [`Step::Lock`] with one of several lines, another for each CPU and step.
     LockOneOf {
         /// The first of them.
         first: usize,

@@ -270,7 +270,7 @@ impl Ran {
             Cell::figure("voluntary_switches", self.switches).shown(whole(self.switches)),
             Cell::figure("ticks", ticks).shown(whole(ticks)),
             if ticks > 0.0 { Cell::figure("s_per_tick", per_tick).shown(number(per_tick)) } else { Cell::default() },
-            // On Linux its own threads wait for each other, and nobody can tell that from theft.
+            // On Linux the program's own threads wait for each other, which cannot be told from stolen time.
             match (side, self.stolen_s) {
                 (Side::Entresol { .. }, Some(stolen)) => Cell::figure("stolen_s", stolen),
                 _ => Cell::default(),

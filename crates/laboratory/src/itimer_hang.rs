@@ -1,8 +1,7 @@
 //! The bug of 2008, executed: CPUs that compute primes for many threads and are interrupted by ticks, with any of
 //! the generations doing the tick's work.
-//!
 //! The threads are numbers here, because no host makes 100,000 of its own; the computing, the walks and the clock that
-//! says when a tick comes are real. A tick that comes while its predecessor is still being handled follows at
+//! produces the ticks are real. A tick that comes while its predecessor is still being handled follows at
 //! once, and those between are lost, as with a processor's interrupts.
 
 use std::hint::black_box;
@@ -20,9 +19,9 @@ use bench::probe::primes::primes_up_to;
 const TICK: Duration = Duration::from_millis(1);
 /// The program's setting of ITIMER_PROF.
 const INTERVAL: Nanos = Nanos(10_000_000);
-/// Work between two looks at the clock: some ten microseconds, many times what a look costs.
+/// Work between two readings of the clock: some ten microseconds, many times what a reading costs.
 const CHUNK_UPTO: u64 = 3_000;
-/// How long the program is watched, by what its host threads consume: what others take from them is not told.
+/// How long the program is watched, by the CPU time of its host threads: time that others take is not counted.
 const WATCHED: Duration = Duration::from_millis(150);
 /// How many threads there are.
 pub(super) const THREADS: [usize; 6] = [8, 1_000, 4_000, 20_000, 100_000, 300_000];
@@ -30,9 +29,9 @@ pub(super) const THREADS: [usize; 6] = [8, 1_000, 4_000, 20_000, 100_000, 300_00
 /// The outcome of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
-    /// Of the CPUs' time, what it computed in.
+    /// The share of the CPUs' time in which it computed.
     pub left: f64,
-    /// Seconds of CPU time for each profiling tick that it received; none came if infinite.
+    /// Seconds of CPU time for each profiling tick that it received; infinite if it received none.
     pub seconds_per_tick: f64,
 }
 
@@ -96,7 +95,7 @@ impl Program<'_> {
             } else {
                 self.tick(cpu, thread);
                 thread = if thread + self.cpus < self.threads { thread + self.cpus } else { cpu.index() };
-                // Ticks that came meanwhile come as one, and at once.
+                // Ticks that were due meanwhile become one, which comes at once.
                 next_tick = (next_tick + TICK).max(now());
             }
             at = now();

@@ -44,7 +44,7 @@ pub fn rows() -> Vec<String> {
         .collect()
 }
 
-/// Makes the page that was asked for; answers the exit status.
+/// Makes the page that was asked for; returns the exit status.
 pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
     let output = request.task.output();
     if let Some(file) = &output.html {

@@ -1,4 +1,4 @@
-//! Probes on Linux here and under Entresol, by turns: what one side was given, the other had a moment later.
+//! Probes on Linux here and under Entresol, alternating: both sides meet about the same disturbances.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub(super) fn prefix(side: Side) -> &'static str {
     }
 }
 
-/// Medians of this many runs of a probe on each side, by figure; an error text if a side could not run. Each side is told
-/// something of its own.
+/// Medians of this many runs of a probe on each side, by figure; an error text if a side could not run. Each side has
+/// its own parameters.
 pub(super) fn probe(probe: Probe, parameters: &[Vec<String>; 2], runs: usize) -> anyhow::Result<[Outcome; 2]> {
     let mut all: [BTreeMap<String, Vec<f64>>; 2] = Default::default();
     let mut failures = [None, None];

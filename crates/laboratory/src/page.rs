@@ -78,7 +78,7 @@ pub(super) struct Cell {
     pub command: Option<String>,
 }
 
-/// Whether a cell or point keeps the rule that the page tells.
+/// Whether a cell or point keeps the rule that the page states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -129,23 +129,23 @@ impl Cell {
         Cell { text: text.into(), ..Cell::default() }
     }
 
-    /// The same with another text.
+    /// This cell with another text.
     pub fn shown(self, text: impl Into<String>) -> Cell {
         Cell { text: text.into(), ..self }
     }
 
-    /// The same with one figure more, which the text may or may not show.
+    /// This cell with one figure more, which the text may or may not show.
     pub fn with(mut self, name: &'static str, value: f64) -> Cell {
         self.figures.insert(name, value);
         self
     }
 
-    /// The same, judged.
+    /// This cell, judged.
     pub fn judged(self, holds: bool) -> Cell {
         Cell { verdict: if holds { Verdict::Good } else { Verdict::Bad }, ..self }
     }
 
-    /// The same with what repeats it.
+    /// This cell with the command that repeats it.
     pub fn repeated_by(self, command: impl Into<String>) -> Cell {
         Cell { command: Some(command.into()), ..self }
     }

@@ -114,7 +114,7 @@ pub(super) fn page(request: &PosixTimersArguments) -> anyhow::Result<Page> {
     })
 }
 
-/// The message's table, each figure beside the cost model's.
+/// The message's table, each figure next to that of the cost model.
 fn modelled(faults: &mut Vec<String>) -> Table {
     let machine = Machine::of_cpus(CPUS);
     let row = |line: &Line| {

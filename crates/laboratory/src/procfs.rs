@@ -54,7 +54,7 @@ pub(super) fn page(request: &ProcfsArguments) -> Page {
     }
 }
 
-/// The message's own figure, and ours beside it.
+/// The message's own figure, and ours.
 fn gains(faults: &mut Vec<String>) -> Table {
     let seed = Machine::of_cpus(SEED_CPUS);
     let gain = |design: Design| Design::Before.nanoseconds(&seed) / design.nanoseconds(&seed);
@@ -161,7 +161,7 @@ fn race(design: Design, readers: usize) -> Option<f64> {
     let one = |reader: usize| {
         barrier.wait();
         let (start, mut done) = (Instant::now(), 0_usize);
-        // The clock is looked at once in a hundred times.
+        // The clock is read once in a hundred rounds.
         while start.elapsed() < SPAN {
             for _ in 0..100 {
                 let _held = design.sleeps().then(|| mutex.lock().unwrap_or_else(PoisonError::into_inner));

@@ -10,10 +10,10 @@ use bench::probe::pthread;
 
 /// How long a batch takes at least: many times what the clock costs.
 const BATCH: Duration = Duration::from_millis(1);
-/// Of which the median is answered: the host takes CPUs away now and then.
+/// How many batches; the median counts, because the host takes CPUs away now and then.
 const BATCHES: usize = 9;
 
-/// Nanoseconds of a CPU for one call while that many, no more than the host lets us use, make it at once.
+/// Nanoseconds of a CPU for one call while `cpus` CPUs, at most as many as the host allows, make it at once.
 pub(super) fn ns_per_call(cpus: usize, work: impl Fn(CpuId) + Sync) -> f64 {
     let mut calls = 16;
     while calls < 1 << 24 && batch(cpus, calls, &work) < BATCH {
@@ -42,7 +42,7 @@ pub(super) fn consumed() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Runs `work` on that many pinned threads, which begin together. More threads than CPUs share them in turn.
+/// Runs `work` on that many pinned threads, which begin together. If there are more threads than CPUs, they share them.
 pub(super) fn together<T: Send>(threads: usize, work: impl Fn(CpuId) -> T + Sync) -> Vec<T> {
     let hosts = pthread::cpus();
     let gate = Barrier::new(threads);

@@ -21,14 +21,14 @@ struct Live {
     command: String,
     /// Why there is nothing to show.
     missing: Option<String>,
-    /// Its own verdict.
+    /// The program's own verdict.
     passed: Option<bool>,
     /// The first rounds, as it prints them.
     lines: Vec<String>,
     /// When the top threads began, from the parent's time.
     mean_us: Option<f64>,
     worst_us: Option<f64>,
-    /// Time that the host took from the carriers meanwhile.
+    /// Time that the host took from the carriers during the run.
     stolen: Option<String>,
 }
 

@@ -124,9 +124,9 @@ impl Kick for NoKick {
     fn kick(&mut self, _: CpuId) {}
 }
 
-/// CPUs that each run a FIFO thread of priority 50, which stays there. On two of them a thread of priority 20 waits that
-/// stays there, too: when the other one waits, that CPU is the least urgent. A thread of priority 60 belongs to the first
-/// CPU and waits, and one of priority 40, the wanderer, may run everywhere.
+/// CPUs that each run a FIFO thread of priority 50, which stays there. On two of them a thread of priority 20 waits,
+/// which stays there, too: while its FIFO thread waits, that CPU is the least urgent. A thread of priority 60 belongs
+/// to the first CPU and waits, and one of priority 40, the wanderer, may run everywhere.
 struct Machine {
     s: Scheduler,
     now: u64,

@@ -1,25 +1,26 @@
-//! Signals that a call causes or tells of are delivered before it returns.
+//! Delivers signals that a call causes, or reports the cause of, before the call returns.
 //!
-//! Linux queues such a signal before it answers the call, so a thread that does not block it runs the handler on its way
-//! back to user code: SIGCHLD of the child that `waitpid(2)` reports, `kill(0, …)`, SIGIO of a descriptor that the thread's
-//! own write makes ready. Here the machine receives signals, some time later. So the thread asks it for what has arrived
-//! ([`kernel::Machine::receive`]) before such a call returns. [`kernel::hint::ARRIVALS`] says that it has to.
+//! Linux queues such a signal before it answers the call, so a thread that does not block it runs the handler on its
+//! way back to user code: SIGCHLD of the child that `waitpid(2)` reports, `kill(0, …)`, SIGIO of a descriptor that the
+//! thread's own write makes ready. Here the machine receives signals a little later. So the thread asks it for what has
+//! arrived ([`kernel::Machine::receive`]) before such a call returns, if [`kernel::hint::ARRIVALS`] is set.
 //!
 //! | call | signal |
 //! |---|---|
-//! | `wait4`, `waitid` | of the child, and what the child sent before |
+//! | `wait4`, `waitid` | the child's, and what the child sent before |
 //! | `vfork` | what the child sent before it left our memory |
 //! | `kill` of a group, `pidfd_send_signal` | its own |
-//! | `alarm`, `setitimer`, if a timer may be armed | SIGALRM, which comes before the timer is off or not at all |
+//! | `alarm`, `setitimer`, if a timer may be armed | SIGALRM, which arrives before the timer is off or not at all |
 //! | sending with MSG_OOB, once the process or a group owns a descriptor (F_SETOWN) | SIGURG |
 //! | `mq_timedsend`, once `mq_notify` was called | the notification |
-//! | some controls of terminals | SIGHUP, SIGCONT, SIGWINCH, SIGINT and its like |
+//! | some controls of terminals | SIGHUP, SIGCONT, SIGWINCH, SIGINT and similar ones |
 //! | `rt_sigpending`, `rt_sigtimedwait` that does not wait | any |
-//! | all others, once a descriptor sends signals (O_ASYNC, F_NOTIFY, leases) and the process or a group owns one | SIGIO |
+//! | all others, once a descriptor sends signals (O_ASYNC, F_NOTIFY, leases) and the process or a group owns one |
+//! SIGIO |
 //!
-//! A process that does none of this pays one load of a word that never changes for each call that the host answers. A forked
-//! child inherits descriptors that send. What its parent owns sends nothing to the child, so it pays only if a group is an
-//! owner, or when it makes itself one.
+//! For a process that does none of this, each call passed to the host costs one load of a word that never changes. A
+//! forked child inherits descriptors that send signals. What its parent owns sends nothing to the child, so it pays
+//! only if a group is an owner, or when it becomes one itself.
 
 use crate::machine::Arg::{In, Out as Filled, Word};
 use crate::owners::F_OWNER_PGRP;
@@ -35,12 +36,12 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicU32, Ordering::*};
 
-/// Descriptors send signals about themselves to their owners: any call may cause one.
+/// Descriptors send signals to their owners: any call may cause one.
 const DESCRIPTORS: u32 = 1;
 /// A message queue sends a signal.
 const QUEUES: u32 = 2;
 
-/// The host reads this much of `siginfo_t` (`copy_siginfo_from_user`).
+/// How much of `siginfo_t` the host reads (`copy_siginfo_from_user`).
 const INFO_SIZE: usize = 48;
 
 /// The process may own a descriptor.
@@ -50,12 +51,12 @@ const GROUP: u32 = 16;
 /// The timer of `alarm(2)` and ITIMER_REAL may be armed.
 const ALARM: u32 = 8;
 
-/// The kinds of signal that the process has requested. Bits are only ever set, but for that of the timer.
+/// The kinds of signal that the process has requested. Bits are only set, except the timer's.
 #[derive(Debug)]
 pub(crate) struct Sources(AtomicU32);
 
 impl Default for Sources {
-    /// A timer may have come with exec.
+    /// Exec may have passed a timer on.
     fn default() -> Sources {
         Sources(AtomicU32::new(ALARM))
     }
@@ -66,8 +67,8 @@ impl Sources {
         self.0.load(Relaxed)
     }
 
-    /// A forked child inherits descriptors, and may be told of them as one of a group. Its parent's timer, what the parent
-    /// owns and the queues that notify the parent do not send to it.
+    /// A forked child inherits descriptors, and may receive their signals as a member of a group. Its parent's timer,
+    /// what the parent owns, and the queues that notify the parent send nothing to it.
     pub fn inherit(&self, bits: u32) {
         self.0.store(bits & (DESCRIPTORS | GROUP), Relaxed);
     }
@@ -78,7 +79,7 @@ impl Sources {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// A call for the host is about to be made.
+    /// Called before a call is passed to the host.
     #[inline(always)]
     pub(crate) fn expect_of_descriptors(&self, cpu: CpuId) {
         let sources = self.state().sources.get();
@@ -93,7 +94,7 @@ impl<M: Host> Linux<'_, M> {
         self.thread(t).hint.fetch_or(hint::ARRIVALS, AcqRel);
     }
 
-    /// Calls by which a signal may come, whatever the process has asked for.
+    /// Calls that may cause a signal regardless of what the process has requested.
     pub(crate) fn sys_signalling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let expected = match call.nr {
             nr::MQ_TIMEDSEND => self.state().sources.get() & QUEUES != 0,
@@ -107,10 +108,10 @@ impl<M: Host> Linux<'_, M> {
         self.pass(cpu, &self.with_children_of_all(t, call))
     }
 
-    /// `alarm(2)`, and `setitimer(2)` with ITIMER_REAL. One that is armed when none was has no signal to wait for.
+    /// `alarm(2)`, and `setitimer(2)` with ITIMER_REAL. If no timer was armed before, there is no signal to wait for.
     ///
-    /// The bit is set after the host's timer is armed, and cleared before it is disarmed, so it is set while the timer is
-    /// armed and no call is under way.
+    /// The bit is set after the host's timer is armed, and cleared before it is disarmed, so it is set while the timer
+    /// is armed and no call is under way.
     pub(crate) fn sys_alarm(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let arms = self.arms(call);
         let bits = &self.state().sources.0;
@@ -125,7 +126,7 @@ impl<M: Host> Linux<'_, M> {
         out
     }
 
-    /// Whether the call may arm the timer. Where its argument cannot be read the host leaves the timer as it is.
+    /// Whether the call may arm the timer. If its argument cannot be read, the host leaves the timer unchanged.
     fn arms(&self, call: &Call) -> bool {
         if call.nr == nr::ALARM {
             return call.args[0] as u32 != 0;
@@ -134,7 +135,7 @@ impl<M: Host> Linux<'_, M> {
         self.get::<Itimerval>(new).map_or(new != 0, |timer| timer.value.to_nanos() != Ok(Nanos::ZERO))
     }
 
-    /// Calls by which a program asks for signals.
+    /// Notes calls by which a program requests signals.
     pub(crate) fn note_sources(&self, call: &Call) {
         let [fd, command, argument, ..] = call.args;
         let sources = match call.nr {
@@ -154,22 +155,23 @@ impl<M: Host> Linux<'_, M> {
         self.state().sources.add(sources);
     }
 
-    /// Who owns a descriptor that the program makes send signals. One without an owner may get one by that: a terminal its
-    /// foreground group (`__tty_fasync`), a lease, a watched folder and some devices the process.
+    /// The owner of a descriptor that the program makes send signals. That may give an owner to one without: a terminal
+    /// gets its foreground group (`__tty_fasync`); a lease, a watched folder and some devices get the process.
     fn owner_of(&self, fd: u64) -> u32 {
         let own = self.config().pid.0 as isize;
         match self.ask(nr::FCNTL, &mut [Word(fd), Word(F_GETOWN)]) {
             0 if self.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 => GROUP | OWNED,
             0 => OWNED,
             owner if owner == own => OWNED,
-            // A group, as a negative number.
+            // Negative numbers are groups.
             ..0 => GROUP,
             _ => 0,
         }
     }
 
-    /// `pidfd_send_signal(2)`. Only a process's first thread may say of a signal to the process itself that the kernel or
-    /// `tgkill(2)` sent it. The host judges that by the carrier, so of other threads it is asked for all other errors.
+    /// `pidfd_send_signal(2)`. In a signal to the process itself, only the first thread may claim that the kernel or
+    /// `tgkill(2)` sent it. The host judges that by the carrier, so for other threads it is only asked for other
+    /// errors.
     pub(crate) fn sys_pidfd_send_signal(&self, t: ThreadIdx, call: &Call) -> Out {
         let [fd, signal, from, flags, ..] = call.args;
         let mut bytes = [0; 128];
@@ -202,7 +204,7 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// Whether a descriptor may have the process for an owner, alone or in a group.
+/// Whether a descriptor may be owned by the process or by a group.
 fn is_owned(sources: u32) -> bool {
     sources & (OWNED | GROUP) != 0
 }
@@ -230,8 +232,8 @@ fn makes_descriptor_send([_, command, argument, ..]: &[u64; 6]) -> bool {
     }
 }
 
-/// Controls that make a terminal send signals to the caller's own group: to give it up, to hang it up, to type, to change
-/// its size.
+/// Controls that make a terminal send signals to the caller's own group: releasing it, hanging up, typing, changing its
+/// size.
 fn sends_from_terminal(request: u64) -> bool {
     matches!(request, TIOCSTI | TIOCSWINSZ | TIOCNOTTY | TIOCSIG | TIOCVHANGUP)
 }

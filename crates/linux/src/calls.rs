@@ -1,4 +1,4 @@
-//! The function that answers each call. Calls that are not listed are passed on to the host as they are.
+//! Which function answers which call. Calls that are not listed are passed to the host unchanged.
 
 use crate::masked::is_masked;
 use crate::owners::{FIOGETOWN, SIOCGPGRP};
@@ -10,7 +10,7 @@ use kernel::cpu::bump;
 use kernel::{Call, ELSEWHERE, Out, Process};
 
 impl<M: Host> Linux<'_, M> {
-    /// Answers a call of the current thread `t` that the kernel does not.
+    /// Answers a call of the current thread `t` that the kernel does not handle.
     pub fn call(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         if !is_masked(call.nr)
             && let Some(result) = self.with_own_signals(t, call)
@@ -138,7 +138,7 @@ impl<M: Host> Linux<'_, M> {
                 self.private_call(cpu, t, call)
             }
             nr::PRCTL => {
-                // Whether the process may be looked into is among them.
+                // The call may change whether the process may be inspected.
                 let result = self.host(call);
                 self.state().proc.rights_change();
                 Out::Done(result)
@@ -148,7 +148,7 @@ impl<M: Host> Linux<'_, M> {
             nr::KILL | nr::RT_SIGQUEUEINFO | nr::PRLIMIT64 => self.sys_named(cpu, call),
             nr::FUTEX => self.shared_futex(t, call),
             nr::RESTART_SYSCALL => self.poll_again(t),
-            // About threads that are not ours: they show no descriptors.
+            // These concern threads that are not ours, and reveal no descriptors.
             nr::TKILL
             | nr::TGKILL
             | nr::RT_TGSIGQUEUEINFO
@@ -158,7 +158,7 @@ impl<M: Host> Linux<'_, M> {
             | nr::GET_ROBUST_LIST
             | nr::GETPRIORITY
             | nr::SETPRIORITY => Out::Done(self.host(call)),
-            // Another process under Entresol may have to be asked.
+            // The answer may have to come from another process under Entresol.
             nr::SCHED_SETAFFINITY
             | nr::SCHED_GETAFFINITY
             | nr::SCHED_SETSCHEDULER
@@ -171,7 +171,7 @@ impl<M: Host> Linux<'_, M> {
             nr::CLOCK_GETRES | nr::CLOCK_SETTIME | nr::GETITIMER | nr::SETITIMER | nr::GETRLIMIT | nr::SETRLIMIT => {
                 self.pass(cpu, call)
             }
-            // An unknown call may show descriptors to the program.
+            // An unknown call may reveal descriptors to the program.
             _ => {
                 self.back_files();
                 self.pass(cpu, call)
@@ -179,7 +179,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Passes a call on to the host: at once if it cannot wait, else as one that may.
+    /// Passes a call to the host: at once if it cannot wait, otherwise as one that may.
     pub(crate) fn pass(&self, cpu: CpuId, call: &Call) -> Out {
         bump(&self.cpu(cpu).count.passed);
         self.expect_of_descriptors(cpu);

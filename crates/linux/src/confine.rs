@@ -13,14 +13,15 @@ use sync::atomic::Ordering::*;
 
 /// Resources that only threads of one process share (`check_unshare_flags`).
 const OF_THREADS: u64 = cf::THREAD | cf::SIGHAND | cf::VM;
-/// The namespaces that a process with one host thread may leave: its later host threads begin in those that it has then. Not those of
-/// time, because what a child inherits of our clocks holds for the parent's. Not those of processes, because a process that has left
-/// its own gets no more host threads (`copy_process`), and we need one as soon as somebody looks at it.
+/// The namespaces that a process with one host thread may leave: its later host threads inherit the new ones. Not time
+/// namespaces, because what a child inherits of our clocks applies to its parent's. Not PID namespaces, because a
+/// process that has left its own gets no more host threads (`copy_process`), and we need one as soon as a tool inspects
+/// the process.
 const NAMESPACES: u64 = cf::NAMESPACES & !(cf::NEWTIME | cf::NEWPID);
 
 impl<M: Host> Linux<'_, M> {
-    /// Confinement of one host thread that cannot be repeated on the others is refused, as a host
-    /// does that was built without it: a sandbox that is not there must not seem to be.
+    /// Confinement of one host thread that cannot be repeated on the others is refused, as by a host built without it:
+    /// a sandbox that does not exist must not seem to.
     pub(crate) fn sys_confine(&self, call: &Call) -> Out {
         let a = &call.args;
         match call.nr {
@@ -45,7 +46,7 @@ impl<M: Host> Linux<'_, M> {
         Some(self.leave(Call { nr: nr::UNSHARE, args: [flags & (SHARED | NAMESPACES), 0, 0, 0, 0, 0] }))
     }
 
-    /// `setns(2)`: by a file of one namespace, or by a process and the kinds of those to join.
+    /// `setns(2)`: given a namespace's file, or a process and the kinds of its namespaces to join.
     fn sys_setns(&self, call: &Call) -> Out {
         let (file, kinds) = (call.args[0], u64::from(call.args[1] as u32));
         let found = self.host(&Call { nr: nr::FCNTL, args: [file, F_GETFD, 0, 0, 0, 0] });
@@ -93,15 +94,15 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `uretprobe(2)` ends any caller but the host's own code (`SYSCALL_DEFINE0(uretprobe)`). The call would be the
-    /// image's, so the host would end that.
+    /// `uretprobe(2)` sends SIGILL to any caller but the host's own code (`SYSCALL_DEFINE0(uretprobe)`). From the image,
+    /// it would end the process, so the signal is raised here.
     pub(crate) fn sys_uretprobe(&self, t: ThreadIdx) -> Out {
         self.fault(t, SigInfo::kernel(Signal::ILL));
         Out::Done(-1)
     }
 }
 
-/// What comes along with other things that a process stops sharing (`ksys_unshare`).
+/// What a process also stops sharing with other resources (`ksys_unshare`).
 fn implied(flags: u64) -> u64 {
     let with = |namespaces: u64, others: u64| if flags & namespaces != 0 { others } else { 0 };
     with(cf::NEWUSER | cf::NEWNS, cf::FS) | with(cf::NEWIPC, cf::SYSVSEM)

@@ -15,7 +15,7 @@ use ids::Nanos;
 use kernel::Call;
 use kernel::Grants;
 
-/// The offset that means "the file's own position" to `preadv2(2)` and `pwritev2(2)`: its two halves.
+/// The offset that means "the file's own position" to `preadv2(2)` and `pwritev2(2)`, in both halves.
 pub(crate) const CURRENT: u64 = u64::MAX;
 
 /// The soft limit of a resource of this process.
@@ -23,7 +23,7 @@ pub fn soft_limit(m: &impl Host, resource: u64) -> u64 {
     crate::host_times::limit(m, resource, None).cur
 }
 
-/// Rights and limits that the host grants this process, by the calling carrier's rights.
+/// Rights and limits that the host grants this process, by the calling carrier's credentials.
 pub(crate) fn grants(m: &impl Host) -> Grants {
     const VERSION_3: u64 = 0x2008_0522;
     let (header, mut data) = (VERSION_3.to_le_bytes(), [[0; 4]; 6]);
@@ -38,15 +38,15 @@ pub(crate) fn grants(m: &impl Host) -> Grants {
     }
 }
 
-/// Whether `poll(2)` finds `fd` ready for reading or writing, or finds fault with it.
+/// Whether `poll(2)` reports `fd` ready for reading or writing, or in error.
 pub(crate) fn is_ready(m: &impl Host, fd: u64, for_writing: bool) -> bool {
     // `struct pollfd` is a word: descriptor, events, and what the host answers.
     let mut one = (fd & 0xffff_ffff | if for_writing { POLLOUT } else { POLLIN } << 32).to_le_bytes();
     (fd as i32) < 0 || ask(m, nr::POLL, &mut [Out(&mut one), Word(1), Word(0)]) > 0
 }
 
-/// Whether the file knows how many bytes can be read (FIONREAD), as FIFOs, terminals and inotify do: where it says none, a
-/// read waits. Of other files poll(2) may tell something else, as of counters (`perf_event_open(2)`).
+/// Whether the file reports how many bytes can be read (FIONREAD), as FIFOs, terminals and inotify do: if it reports
+/// none, a read waits. For other files poll(2) may say something else, for example for counters (`perf_event_open(2)`).
 pub(crate) fn counts_bytes(m: &impl Host, fd: u64) -> bool {
     unread(m, fd).is_some()
 }
@@ -63,7 +63,8 @@ pub(crate) fn is_socket(m: &impl Host, fd: u64) -> bool {
     socket_option::<4>(m, fd, SO_TYPE).is_some()
 }
 
-/// Whether `fd` is a pipe that does not block (any more): its calls look at O_NONBLOCK again when they go on (`pipe_write`).
+/// Whether `fd` is a pipe that is non-blocking by now: its calls check O_NONBLOCK again when they continue
+/// (`pipe_write`).
 pub(crate) fn is_nonblocking_pipe(m: &impl Host, fd: u64) -> bool {
     is_nonblocking(m, fd) && is_pipe(m, fd)
 }
@@ -74,8 +75,8 @@ fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Opti
     (ask(m, nr::GETSOCKOPT, args) == 0).then_some(value)
 }
 
-/// Whether the poller tells writers that wait for `fd` of all that ends their wait. A full receiver of netlink messages wakes
-/// nobody but them (`netlink_attachskb`), and so does the `shutdown(2)` of a stream of the host's own (`unix_shutdown`).
+/// Whether the poller reports all that ends a writer's wait for `fd`. A full receiver of netlink messages wakes only
+/// the waiting writers (`netlink_attachskb`), and so does `shutdown(2)` of a Unix stream (`unix_shutdown`).
 pub(crate) fn tells_writers(m: &impl Host, fd: u64) -> bool {
     const AF_UNIX: u32 = 1;
     const AF_NETLINK: u32 = 16;
@@ -85,7 +86,7 @@ pub(crate) fn tells_writers(m: &impl Host, fd: u64) -> bool {
     }
 }
 
-/// The time limit of a socket for sending, or for receiving; `None` for no limit and for what is no socket.
+/// The time limit of a socket for sending or receiving; `None` if there is none or `fd` is not a socket.
 pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option<Nanos> {
     let time = socket_option::<16>(m, fd, if sending { SO_SNDTIMEO } else { SO_RCVTIMEO })?;
     // struct timeval.
@@ -99,34 +100,34 @@ pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
 }
 
-/// Whether `fd` is a socket that connections come to.
+/// Whether `fd` is a listening socket.
 pub(crate) fn is_listener(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_ACCEPTCONN).is_some_and(|bytes| u32::from_le_bytes(bytes) != 0)
 }
 
-/// Whether `fd` is a socket whose messages are sent whole.
+/// Whether `fd` is a socket whose messages are sent as a whole.
 pub(crate) fn is_datagram(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_TYPE).is_some_and(|bytes| u64::from(u32::from_le_bytes(bytes)) == SOCK_DGRAM)
 }
 
-/// Whether `fd` stands for a file.
+/// Whether the descriptor `fd` is open.
 pub(crate) fn is_open(m: &impl Host, fd: u64) -> bool {
     const F_GETFD: u64 = 1;
     host(m, &Call { nr: nr::FCNTL, args: [fd, F_GETFD, 0, 0, 0, 0] }) >= 0
 }
 
-/// Whether calls on `fd` are not to wait (O_NONBLOCK).
+/// Whether `fd` is non-blocking (O_NONBLOCK).
 pub(crate) fn is_nonblocking(m: &impl Host, fd: u64) -> bool {
     let flags = host(m, &Call { nr: nr::FCNTL, args: [fd, F_GETFL, 0, 0, 0, 0] });
     flags >= 0 && flags as u64 & O_NONBLOCK != 0
 }
 
-/// Whether `fd` is a socket that waits until more than a byte is there.
+/// Whether `fd` is a socket that waits for more than one byte (SO_RCVLOWAT).
 pub(crate) fn waits_for_enough(m: &impl Host, fd: u64) -> bool {
     socket_option(m, fd, SO_RCVLOWAT).is_some_and(|bytes| u32::from_le_bytes(bytes) > 1)
 }
 
-/// Whether a call of `setsockopt(2)` makes its socket one.
+/// Whether this `setsockopt(2)` makes its socket wait for more than one byte.
 pub(crate) fn sets_enough(call: &Call) -> bool {
     call.args[1..3] == [SOL_SOCKET, SO_RCVLOWAT]
 }
@@ -144,7 +145,7 @@ pub(crate) fn is_pipe(m: &impl Host, fd: u64) -> bool {
     kind(m, fd) == Some(S_IFIFO)
 }
 
-/// What kind of file `fd` stands for (S_IFMT); 0 for one that has no place in a file system.
+/// The type of the file of `fd` (S_IFMT); 0 for one without a place in a file system.
 fn kind(m: &impl Host, fd: u64) -> Option<u32> {
     let mut stat = [[0; 4]; STAT_WORDS];
     (ask(m, nr::FSTAT, &mut [Word(fd), Out(stat.as_flattened_mut())]) == 0).then(|| kind_in(&stat))
@@ -153,8 +154,8 @@ fn kind(m: &impl Host, fd: u64) -> Option<u32> {
 /// `struct stat` has 144 bytes; st_mode is the word at byte 24.
 const STAT_WORDS: usize = 36;
 
-/// Whether whoever asks if `fd` is ready takes that away from the next: a file of `/proc` that tells of mounts, swap or pressure
-/// (`mounts_poll`, `psi_trigger_poll`), or a counter (`perf_poll`).
+/// Whether asking if `fd` is ready consumes the answer: a file of `/proc` that reports changes of mounts, swap or
+/// pressure (`mounts_poll`, `psi_trigger_poll`), or a counter (`perf_poll`).
 pub(crate) fn tells_once(m: &impl Host, fd: u32) -> bool {
     let (mut path, mut name) = ([0; PATH], [0; 24]);
     match kind(m, fd.into()) {
@@ -195,13 +196,13 @@ pub(crate) fn transfer_at_once(m: &impl Host, nr: usize, fd: u64, addr: u64, len
     ask(m, nr, &mut [Word(fd), In(vector.as_flattened()), Word(1), Word(CURRENT), Word(CURRENT), Word(RWF_NOWAIT)])
 }
 
-/// `select(2)` of descriptors below `n` in three sets (0 for none) that does not wait.
+/// `select(2)` without waiting, for descriptors below `n` in three sets (0 for none).
 pub(crate) fn select_at_once(m: &impl Host, n: u64, [read, write, except]: [u64; 3]) -> isize {
     let mut time = [0; 16];
     ask(m, nr::SELECT, &mut [Word(n), Word(read), Word(write), Word(except), Out(&mut time)])
 }
 
-/// The beginning of a file of the host's; empty if it cannot be read.
+/// The beginning of a host file; empty if it cannot be read.
 pub(crate) fn read_file<'a>(m: &impl Host, path: &CStr, to: &'a mut [u8]) -> &'a [u8] {
     let fd = open(m, path, 0);
     if fd < 0 {
@@ -219,18 +220,18 @@ pub(crate) fn hexadecimal(text: &[u8], label: &[u8]) -> Option<u64> {
     u64::from_str_radix(core::str::from_utf8(digits).ok()?.trim(), 16).ok()
 }
 
-/// Opens a file of the host's by a path of ours; it is closed by exec.
+/// Opens a host file by a path of ours, with close-on-exec.
 pub(crate) fn open(m: &impl Host, path: &CStr, flags: u64) -> isize {
     ask(m, nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags | O_CLOEXEC), Word(0)])
 }
 
-/// Opens the file of a descriptor once more.
+/// Opens the file of a descriptor again.
 pub(crate) fn open_again(m: &impl Host, fd: u64, flags: u64) -> Option<u64> {
     let mut path = [0; PATH];
     u64::try_from(open(m, of_descriptor("fd", fd as i32, &mut path)?, flags)).ok()
 }
 
-/// The longest path that [`of_descriptor`] makes, with the zero at its end.
+/// The longest path that [`of_descriptor`] makes, with its final zero.
 pub(crate) const PATH: usize = 40;
 
 /// The path of a descriptor in a folder of `/proc/self`.
@@ -239,14 +240,14 @@ pub(crate) fn of_descriptor<'a>(folder: &str, fd: i32, path: &'a mut [u8; PATH])
     CStr::from_bytes_until_nul(path).ok()
 }
 
-/// A second descriptor for the same file, closed by exec and out of the way of those that the program opens, which get the
-/// lowest numbers: not below `from`, or in the upper half of those that the process may have (RLIMIT_NOFILE).
+/// A second descriptor for the same file, closed by exec. Programs get the lowest numbers, so it is kept away from
+/// those: at least `from`, or in the upper half of the permitted range (RLIMIT_NOFILE).
 pub(crate) fn duplicate_above(m: &impl Host, fd: u32, from: u64) -> Option<u32> {
     let above = |from| u32::try_from(ask(m, nr::FCNTL, &mut [Word(fd.into()), Word(F_DUPFD_CLOEXEC), Word(from)])).ok();
     above(from).or_else(|| above(from.min(soft_limit(m, RLIMIT_NOFILE) / 2)))
 }
 
-/// Gives a descriptor back.
+/// Closes a descriptor.
 pub(crate) fn close(m: &impl Host, fd: u64) {
     ask(m, nr::CLOSE, &mut [Word(fd)]);
 }

@@ -1,4 +1,4 @@
-//! The end of a host call that waited: its result, and what the program is told if a signal cut it short.
+//! The end of a host call that waited: its result, and what the program sees if a signal cut it short.
 
 use crate::host_call::with;
 use crate::kinds::restarts;
@@ -14,13 +14,13 @@ use kernel::trap::Out;
 use kernel::{FOR_EVER, USER_END};
 use sync::atomic::Ordering::*;
 
-/// The result of a host call that was given up because its CPU was wanted and the host had no other thread for us
-/// (RLIMIT_NPROC, memory): it is made again (`put_off`).
+/// The result of a host call that was given up because its CPU was wanted and the host allowed us no other thread
+/// (RLIMIT_NPROC, memory): the call is made again (`put_off`).
 pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
 
 impl<M: Host> Linux<'_, M> {
-    /// The host's result; after a part that was done at once, the sum, or the part alone if
-    /// the rest failed, as a write that was cut short says.
+    /// The host's result. If a part was done before, the sum, or only that part if the rest failed, as for a write that
+    /// was cut short.
     pub(crate) fn host_finished(&self, t: ThreadIdx) -> Option<isize> {
         let wait = &self.thread(t).wait;
         let call = wait.call.load(Relaxed) as usize;
@@ -41,7 +41,7 @@ impl<M: Host> Linux<'_, M> {
         Some(self.outcome(t, call, result))
     }
 
-    /// The result that the program gets from a call that has waited.
+    /// The program's result of a call that has waited.
     pub(crate) fn outcome(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
         let part = if call == nr::POLL { 0 } else { self.thread(t).wait.a.load(Relaxed) as isize };
         if let Some(first) = mixed_nodes(part) {
@@ -73,8 +73,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call that reads descriptors has been cut short, because they may have something of the thread's own: the result with
-    /// that. If they have nothing, the call is made again, unless a signal comes for which there is a handler.
+    /// A call that reads descriptors was cut short, because they may have a signal for the thread alone: the result
+    /// with that signal. If they have none, the call is made again, unless a signal with a handler arrives.
     fn read_signals_again(&self, t: ThreadIdx, nr: usize) -> isize {
         let args = self.arguments(t);
         if let Some(result) = self.with_own_signals(t, &Call { nr, args }) {
@@ -87,7 +87,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `poll(2)` of no descriptors, at an address that is none, has waited: it says so, whatever has ended it.
+    /// `poll(2)` of no descriptors at an invalid address reports the address only after its wait, however that ended.
     pub(crate) fn told_late(&self, t: ThreadIdx, call: usize, result: isize) -> isize {
         if !matches!(call, nr::POLL | nr::PPOLL) {
             return result;
@@ -102,30 +102,31 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A writer to a pipe that a signal wakes looks at O_NONBLOCK first (`pipe_write`).
+    /// Whether the call writes to a pipe that is non-blocking by now. A writer woken by a signal checks O_NONBLOCK
+    /// first (`pipe_write`).
     fn writes_to_nonblocking_pipe(&self, t: ThreadIdx, call: usize) -> bool {
         matches!(call, nr::WRITE | nr::WRITEV) && facts::is_nonblocking_pipe(&self.m, self.arguments(t)[0])
     }
 
-    /// The result of a call that a signal has ended before it did anything (`signal(7)`).
+    /// The result of a call that a signal ended before it had any effect (`signal(7)`).
     pub(crate) fn cut_short(&self, t: ThreadIdx, call: usize) -> Errno {
         match restarts(call) {
             // A call on a socket with a timeout is not restarted (`sock_intr_errno`).
             Errno::ERESTARTSYS if self.has_time_limit(t, call) => Errno::EINTR,
-            // With a time (`futex_wait`).
+            // With a time limit (`futex_wait`).
             Errno::ERESTARTSYS if call == nr::FUTEX && self.waits_with_time(t) => Errno::ERESTARTNOHAND,
             error => error,
         }
     }
 
-    /// Whether the call of `t`, a `futex(2)`, is a plain wait with a time.
+    /// Whether the call of `t`, a `futex(2)`, is a plain wait with a time limit.
     fn waits_with_time(&self, t: ThreadIdx) -> bool {
         let args = self.arguments(t);
         matches!(args[1] as u32 & FUTEX_CMD_MASK, FUTEX_WAIT | FUTEX_WAIT_BITSET) && args[3] != 0
     }
 
-    /// A wait for children was interrupted: a child that has something to tell comes first, because `do_wait` looks at the
-    /// children before it looks at the signals. Its own SIGCHLD may have interrupted the call just before it was made.
+    /// A wait for children was interrupted: a child that can be reported comes first, because `do_wait` checks the
+    /// children before the signals. Its own SIGCHLD may have interrupted the call just before it was made.
     #[cold]
     fn child_after_all(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         let args = with(&self.arguments(t), 5, 0);
@@ -140,7 +141,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `waitid(2)` says whether there is a child in what it writes, and an interrupted one writes nothing.
+    /// `waitid(2)` reports a child in what it writes, and an interrupted one writes nothing.
     fn child_for_waitid(&self, args: &[u64; 6]) -> Option<isize> {
         let infop = args[2];
         let mut before = [0; 128];
@@ -156,8 +157,9 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// The host answered EAGAIN to a call of `t` that waited there. If the descriptor became non-blocking after the first attempt,
-    /// returns the `struct pollfd` to go on waiting for: Linux checks O_NONBLOCK only when a call begins.
+    /// The host returned EAGAIN for a call of `t` that waited there. If the descriptor became non-blocking after the
+    /// first attempt, returns the `struct pollfd` with which to keep waiting: Linux checks O_NONBLOCK only when a call
+    /// begins.
     pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
         let fd = call.args[0];
         let events = match call.nr {
@@ -171,12 +173,12 @@ impl<M: Host> Linux<'_, M> {
         waits.then(|| (fd & 0xffff_ffff | events << 32).to_le_bytes())
     }
 
-    /// Whether the program has set time limits of sockets.
+    /// Whether the program has set time limits on sockets.
     pub fn sets_time_limits(&self) -> bool {
         self.state().ready.sets_limits()
     }
 
-    /// Whether the call is on a socket that gives up after a time.
+    /// Whether the call is on a socket with a time limit.
     pub fn has_time_limit(&self, t: ThreadIdx, call: usize) -> bool {
         let args = self.arguments(t);
         let limited = |fd, sending| facts::socket_time_limit(&self.m, fd, sending).is_some();
@@ -197,7 +199,7 @@ impl<M: Host> Linux<'_, M> {
         if end == FOR_EVER {
             return Out::Host(call(-1), end as isize);
         }
-        // This clock may be ahead of the host's by a few parts in a million: never early.
+        // This clock may be ahead of the host's by a few parts per million: never early.
         let left = Nanos(end).since(self.now());
         let left = left.0 + (Nanos::from_millis(u64::from(args[2] as u32)).since(left).0 >> 10);
         match left.div_ceil(1_000_000) {

@@ -1,8 +1,7 @@
 //! Calls that the host answers and that may wait.
 //!
-//! Each is first tried in a form that cannot wait, where the host has one. If it must
-//! wait, its thread leaves the CPU as for any other wait, and the machine makes the call
-//! on a carrier that the CPU can spare ([`crate::Next::Host`]).
+//! Each is first tried in a form that cannot wait, if the host has one. If it must wait, its thread leaves the CPU as
+//! for any other wait, and the machine makes the call on a carrier that the CPU can spare ([`crate::Next::Host`]).
 
 use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, goes_as_a_whole, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
@@ -26,18 +25,18 @@ use sync::atomic::{AtomicBool, Ordering::*};
 
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-/// Where poll(2) says that a pipe can be written to, so much fits.
+/// When poll(2) reports a pipe writable, at least this many bytes fit.
 const PIPE_BUF: u64 = 4096;
-/// `sendmmsg(2)` sends at most so many messages (`UIO_MAXIOV`).
+/// The most messages that `sendmmsg(2)` sends (`UIO_MAXIOV`).
 const MESSAGES_MAX: u64 = 1024;
 /// The size of `struct mmsghdr`.
 const MESSAGE_SIZE: u64 = 64;
 
-/// Makes a call of the current thread if it is one that the host answers at once, whatever its arguments are and
-/// whatever state the process is in: the result.
+/// Makes a call of the current thread if the host answers it at once, whatever its arguments and the state of the
+/// process; returns the result.
 ///
-/// It is as if the thread had made the call itself in user code: nothing here has changed by it, and who wants
-/// something of this CPU meanwhile kicks it, which the machine notices on the way out.
+/// This is equivalent to a call from user code: it changes nothing here, and if another CPU wants something of this one
+/// meanwhile, it sends a kick, which the machine notices on the way out.
 #[inline(always)]
 pub fn call_at_once<M: Host>(here: Here<'_, M>, call: &Call) -> Option<isize> {
     if !is_answered_at_once(call.nr) {
@@ -47,13 +46,13 @@ pub fn call_at_once<M: Host>(here: Here<'_, M>, call: &Call) -> Option<isize> {
     Some(crate::machine::host(here.machine(), call))
 }
 
-/// Sockets of the program that wait until there is enough to receive (SO_RCVLOWAT): asked in a form that does not wait,
-/// the host gives less.
+/// Sockets of the program that wait for a minimum to receive (SO_RCVLOWAT). In the form that does not wait, the host
+/// returns less.
 #[derive(Debug, Default)]
 pub(crate) struct Enough(AtomicBool);
 
 impl Enough {
-    /// The program sets an option of a socket; a forked child has its parent's sockets.
+    /// Notes a socket option that the program sets; a forked child inherits its parent's sockets.
     pub(crate) fn note(&self, call: &Call) {
         if facts::sets_enough(call) {
             self.set(true);
@@ -74,32 +73,31 @@ impl Enough {
     }
 }
 
-/// The outcome of a first, non-blocking try.
+/// The result of a first, non-blocking try.
 pub(crate) enum Tried {
     Done(isize),
-    /// The call does not wait, but it may last.
+    /// The call does not wait, but may take long.
     Inline,
     MustWait,
     /// The call would wait for descriptors.
     WouldWait,
-    /// EAGAIN. On a descriptor that blocks the call would wait.
+    /// EAGAIN. On a blocking descriptor the call would wait.
     Refused,
-    /// As `Refused` in a form that does not wait, but the call itself may have another answer.
+    /// Like `Refused` in the form that does not wait, but the call itself may return something else.
     Unready,
-    /// This part is done already; the call is for the rest.
+    /// This part is done; the call is for the rest.
     Rest(isize, Call),
-    /// This part is done, and the host makes the call for the rest.
+    /// This part is done; the host makes the call for the rest.
     RestInHost(isize, Call),
-    /// The host has no form that does not wait: the call is made when poll(2) says that it can, for writing or not.
+    /// The host has no form that does not wait: the call is made when poll(2) reports readiness, for writing if true.
     Look(bool),
     /// The call may concern a terminal. The signal is for threads that may not make it now; for others, the call waits
-    /// or lasts as given.
+    /// or takes long as given.
     AtTerminal(Signal, Out),
 }
 
-/// The outcome of a call that a parked thread has made again.
+/// The result of a call that a parked thread has repeated.
 pub(crate) enum Attempt {
-    /// The call's result.
     Done(isize),
     /// This much of the rest is done.
     Part(isize),
@@ -108,7 +106,7 @@ pub(crate) enum Attempt {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// Makes the call without waiting if there is a way; else it has to wait.
+    /// Makes the call without waiting if possible; otherwise it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         let t = self.current(cpu);
         if let Some(result) = self.owed_to_writer(call) {
@@ -143,7 +141,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call on a descriptor with O_NONBLOCK ends where another waits. Sockets look at the flag only here, when a call begins.
+    /// On a descriptor with O_NONBLOCK a call ends instead of waiting. Sockets check the flag only here, when a call
+    /// begins.
     fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
         match tried {
             Tried::Refused | Tried::Unready | Tried::Rest(..) | Tried::Look(_)
@@ -159,14 +158,14 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Makes a call that should not wait but may; EINTR if it has waited.
+    /// Makes a call that should not wait but might; EINTR if it did.
     fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
         const LIMIT: Nanos = Nanos::from_millis(1);
         self.lend_timer(cpu);
         self.m.host_call(call.nr, &mut call.args.map(Word), Some(LIMIT))
     }
 
-    /// Makes a call that neither waits nor lasts.
+    /// Makes a call that neither waits nor takes long.
     pub(crate) fn host_at_once(&self, call: &Call) -> Out {
         answered(call, self.host(call))
     }
@@ -190,7 +189,7 @@ impl<M: Host> Linux<'_, M> {
                 File::Endless => Tried::MustWait,
             },
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
-            // Urgent data that is still to come is EAGAIN also for one that may wait (`tcp_recv_urg`).
+            // Urgent data that has not arrived yet is EAGAIN even for a call that may wait (`tcp_recv_urg`).
             nr::RECVFROM if a[3] & MSG_OOB != 0 => Tried::MustWait,
             nr::RECVMSG if a[2] & MSG_OOB != 0 => Tried::MustWait,
             nr::RECVMMSG if a[3] & (MSG_OOB | MSG_DONTWAIT) == MSG_OOB => Tried::MustWait,
@@ -206,7 +205,7 @@ impl<M: Host> Linux<'_, M> {
             nr::SENDMMSG => self.try_send_several(call),
             nr::SENDTO => self.try_send(call),
             nr::ACCEPT | nr::ACCEPT4 if facts::is_ready(&self.m, a[0], false) => Tried::Inline,
-            // One that can only fail is never ready.
+            // A call that can only fail never becomes ready.
             nr::ACCEPT4 if a[3] & !(SOCK_CLOEXEC | SOCK_NONBLOCK) != 0 => Tried::MustWait,
             nr::ACCEPT | nr::ACCEPT4 if !facts::is_listener(&self.m, a[0]) => Tried::MustWait,
             nr::ACCEPT | nr::ACCEPT4 => Tried::Unready,
@@ -262,15 +261,15 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         match self.host(&Call { nr: call.nr, args: with(a, flags, a[flags] | MSG_DONTWAIT) }) {
             r if r != Errno::EAGAIN.to_ret() || a[flags] & MSG_DONTWAIT != 0 => Tried::Done(r),
-            // A queue of errors is not waited for, but sockets without one ignore the flag.
+            // A read of the error queue never waits, but sockets without one ignore the flag.
             r if a[flags] & MSG_ERRQUEUE != 0 && self.is_nonblocking(a[0]) => Tried::Done(r),
             _ if a[flags] & MSG_ERRQUEUE != 0 => Tried::MustWait,
             _ => Tried::Refused,
         }
     }
 
-    /// `recvfrom(2)` with MSG_WAITALL. Of a TCP connection it takes what there is and goes on; others have packets, or rights at
-    /// which a call ends.
+    /// `recvfrom(2)` with MSG_WAITALL. On a TCP connection it takes what there is and continues. Other sockets have
+    /// packets, or pass rights, at which a call ends.
     fn try_receive_all(&self, call: &Call) -> Tried {
         let a = &call.args;
         if a[3] & !(MSG_WAITALL | MSG_NOSIGNAL) != 0 || !facts::is_tcp(&self.m, a[0]) {
@@ -283,7 +282,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `sendto(2)`: of a stream a part may be sent.
+    /// `sendto(2)`: a stream may take a part.
     fn try_send(&self, call: &Call) -> Tried {
         let a = &call.args;
         if goes_as_a_whole(a[3]) {
@@ -297,8 +296,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `sendmmsg(2)`. What is left after a part is sent by the host, which says nothing of an error there, as in one call. Of a
-    /// stream the last message of a part may be one.
+    /// `sendmmsg(2)`. After a part, the host sends the rest and reports no error there, as within one call. A stream
+    /// may take a part of the last message.
     fn try_send_several(&self, call: &Call) -> Tried {
         let a = &call.args;
         let count = u64::from(a[2] as u32).min(MESSAGES_MAX);
@@ -335,7 +334,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A part has been moved; a blocking descriptor owes the rest.
+    /// A part has been moved; on a blocking descriptor the rest must follow.
     fn rest_of(&self, call: &Call, done: isize) -> Tried {
         let a = &call.args;
         let mut rest = *call;
@@ -363,8 +362,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Opening waits for the other end of a FIFO and little else: only that waits. Asking for
-    /// O_NONBLOCK would stick to the descriptor, so only a look tells.
+    /// Opening waits for the other end of a FIFO and little else, so only that case waits. O_NONBLOCK would stay set on
+    /// the descriptor, so the file is inspected instead.
     fn try_open(&self, call: &Call) -> Tried {
         if facts::opens_fifo(&self.m, call) { Tried::MustWait } else { Tried::Inline }
     }
@@ -372,20 +371,21 @@ impl<M: Host> Linux<'_, M> {
     /// `read(2)` and `write(2)` as vector calls with RWF_NOWAIT.
     fn try_transfer(&self, call: &Call, vector: usize) -> Tried {
         let [fd, addr, len, ..] = call.args;
-        // The vector calls refuse the one length, and have another error for the other.
+        // The vector calls refuse one of these lengths, and return another error for the other.
         if len == 0 || len > i64::MAX as u64 {
-            // Of some files even a read of nothing waits (`inotify_read`).
+            // For some files even an empty read waits (`inotify_read`).
             let waits =
                 call.nr == nr::READ && len == 0 && !facts::is_socket(&self.m, fd) && !facts::is_pipe(&self.m, fd);
             return if waits { self.wait_if_stream(call, fd) } else { Tried::Done(self.host(call)) };
         }
         let plain = self.state().ready.is_plain(fd as u32);
-        // Of a write that must not wait some file systems do a part, or do it and say that they have not, and others refuse it.
+        // For a write that must not wait, some file systems do a part, some do all of it and report that they did
+        // nothing, and others refuse it.
         if !plain && vector == nr::PWRITEV2 && self.file_of(fd) == File::OnDisk {
             return Tried::Inline;
         }
         let done = if plain {
-            // Spares the host a vector.
+            // Saves the host building a vector.
             let nr = if vector == nr::PWRITEV2 { nr::SENDTO } else { nr::RECVFROM };
             self.host(&Call { nr, args: [fd, addr, len, MSG_DONTWAIT, 0, 0] })
         } else {
@@ -408,7 +408,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `connect(2)`: a blocking one goes on when it is interrupted, and the next call says how it has ended.
+    /// `connect(2)`: a blocking one continues when it is interrupted, and the next call returns its result.
     fn try_connect(&self, cpu: CpuId, call: &Call) -> Tried {
         let [fd, address, ..] = call.args;
         let by_internet = self.get::<u64>(address).is_ok_and(|word| matches!(word as u16, AF_INET | AF_INET6));
@@ -424,7 +424,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Message queues of POSIX: a call whose time is over does not wait.
+    /// POSIX message queues: a call whose deadline has passed does not wait.
     fn try_queue(&self, call: &Call) -> Tried {
         let [fd, at, len, priority, time, _] = call.args;
         if time != 0 && kernel::machine::read_timespec(&self.m, time).is_err() {
@@ -438,7 +438,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Whether a call that reads from the descriptor would not wait, though one that may not wait denies that.
+    /// Whether a read from the descriptor would not wait, although its non-waiting form says that it would.
     pub(crate) fn is_denied(&self, fd: u32) -> bool {
         self.state().ready.may_deny(fd) && facts::is_ready(&self.m, fd.into(), false)
     }
@@ -451,7 +451,7 @@ impl<M: Host> Linux<'_, M> {
     fn wait_if_stream(&self, call: &Call, fd: u64) -> Tried {
         let writes = call.nr == nr::WRITE;
         let position = self.host(&Call { nr: nr::LSEEK, args: [fd, 0, SEEK_CUR, 0, 0, 0] });
-        // Some streams claim to have a position (`noop_llseek`).
+        // Some streams pretend to have a position (`noop_llseek`).
         if position >= 0 && facts::is_ready(&self.m, fd, writes) {
             return Tried::Inline;
         }
@@ -459,7 +459,7 @@ impl<M: Host> Linux<'_, M> {
         if !(writes && call.args[2] > PIPE_BUF)
             && facts::counts_bytes(&self.m, fd)
             && !self.is_terminal(fd)
-            // A message queue can be read, and says nothing of when.
+            // A message queue can be read, but does not report when.
             && matches!(self.file_of(fd), File::Stream)
         {
             return Tried::Look(writes);
@@ -470,7 +470,7 @@ impl<M: Host> Linux<'_, M> {
 
     /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.
     ///
-    /// Nobody else wants the CPU, and the thread will not be parked, which it can be only after a try.
+    /// Only if no other thread wants the CPU, and the thread will not be parked, which requires a try.
     pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
         let waits = match call.nr {
             nr::POLL => call.args[2],
@@ -500,13 +500,13 @@ impl<M: Host> Linux<'_, M> {
         }
         match done {
             0 => Out::Host(call, 0),
-            // The host cannot be asked for the rest of its pieces, and a part is an answer.
+            // The host cannot be given the rest of the pieces, and a part is a valid result.
             _ if is_of_pieces(call.nr) => Out::Done(done),
             _ => Out::Host(self.without_signal(call), done),
         }
     }
 
-    /// Makes a call that is about descriptors without waiting: for a parked thread `t`.
+    /// Makes a call about descriptors without waiting, for a parked thread `t`.
     pub(crate) fn attempt(&self, t: ThreadIdx, call: &Call) -> Attempt {
         match call.nr {
             nr if is_masked(nr) => match self.try_ready(call, false, false) {
@@ -520,7 +520,7 @@ impl<M: Host> Linux<'_, M> {
                 if !facts::is_ready(&self.m, call.args[0], false) {
                     return Attempt::Wait;
                 }
-                // Another process may be faster, and then the call waits, though the descriptor may not block by now.
+                // Another process may be faster; the call then waits, though the descriptor may be non-blocking by now.
                 match self.host_briefly(self.sched.cpu_of(t), call) {
                     r if r == Errno::EAGAIN.to_ret() => Attempt::Wait,
                     r => Attempt::Done(r),
@@ -562,12 +562,12 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The host's answer to a call that was made with tick and kick open.
+/// Handles the host's answer to a call that was made with tick and kick unblocked.
 ///
-/// No signal of the program reaches a carrier, so EINTR tells of a tick or a kick, which the program
-/// must not see: the call is made again as one that waits, and nothing disturbs it there. It had no
-/// effect so far. Even a call that does not wait may say so: `poll(2)` with a timeout of zero looks
-/// at the pending signals before it looks at the time (`do_poll` in fs/select.c).
+/// No signal of the program reaches a carrier, so EINTR means a tick or a kick, which the program must not see. The
+/// call had no effect so far, and is repeated in the waiting form, which neither can interrupt. Even a call that does
+/// not wait may return EINTR: `poll(2)` with a timeout of zero checks pending signals before the time (`do_poll` in
+/// fs/select.c).
 fn answered(call: &Call, result: isize) -> Out {
     if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
 }
@@ -576,15 +576,15 @@ fn is_read(nr: usize) -> bool {
     matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
 }
 
-/// The arguments with another value in place of one.
+/// The arguments with argument `i` replaced by `v`.
 pub(crate) fn with(a: &[u64; 6], i: usize, v: u64) -> [u64; 6] {
     let mut b = *a;
     b[i] = v;
     b
 }
 
-/// Whether this result of a `poll(2)` that did not wait is to be told when the wait is over: the address of no descriptors is
-/// looked at then (`do_sys_poll`).
+/// Whether this result of a `poll(2)` that did not wait is only returned after the wait: the address for no descriptors
+/// is checked then (`do_sys_poll`).
 pub(crate) fn is_told_late(call: &Call, result: isize) -> bool {
     matches!(call.nr, nr::POLL | nr::PPOLL) && call.args[1] as u32 == 0 && result == Errno::EFAULT.to_ret()
 }
@@ -593,7 +593,7 @@ fn waits_for_all(flags: u64) -> bool {
     flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
 }
 
-/// Whether `recvmmsg(2)` waits for one message only, and without a time limit of its own.
+/// Whether `recvmmsg(2)` waits for a single message, and without a time limit of its own.
 fn waits_for_one(a: &[u64; 6]) -> bool {
     const MSG_WAITFORONE: u64 = 0x10000;
     a[4] == 0 && (a[2] as u32 == 1 || a[3] & MSG_WAITFORONE != 0) && !waits_for_all(a[3])

@@ -1,8 +1,8 @@
-//! CPU time, timers and limit of the process in the host's hands: what we take over, what exec hands on, and the answers of
-//! `getrusage(2)` and `times(2)`, which are the host's but for our user and system time.
+//! CPU time, timers and limit that the host keeps for the process: what we take over, what exec passes on, and
+//! `getrusage(2)` and `times(2)`, which are the host's except for our user and system time.
 //!
-//! The host must not act on its own count, which has our work in it. Its soft RLIMIT_CPU is raised to the hard one,
-//! which cannot be lifted without privilege: there the host still kills.
+//! The host must not act on its own count, which includes our work. So its soft RLIMIT_CPU is raised to the hard one.
+//! The hard one cannot be raised without privilege; the host still kills the process there.
 
 use crate::machine::Arg::{In, Out as Filled, Word};
 use crate::machine::ask;
@@ -20,7 +20,7 @@ const ITIMERS: [u64; 2] = [1, 2];
 /// Size of `struct rusage`.
 const RUSAGE_SIZE: usize = 144;
 
-/// Takes over the host's counts and timers; its own timers and soft limit do nothing from now on.
+/// Takes over the host's counts and timers, and disables its timers and soft limit.
 pub(crate) fn take_over(m: &impl Host) -> Times {
     let cpu = limit(m, RLIMIT_CPU, None);
     if cpu.cur != cpu.max {
@@ -36,16 +36,17 @@ pub(crate) fn take_over(m: &impl Host) -> Times {
     Times { usage: usage(m), limit: cpu, rttime: limit(m, RLIMIT_RTTIME, None), itimers: Some(itimers) }
 }
 
-/// ITIMER_REAL: what is left, and the period.
+/// ITIMER_REAL: remaining time and period.
 pub(crate) fn real_itimer(m: &impl Host) -> [Nanos; 2] {
     let setting = itimer(m, ITIMER_REAL, None);
     [setting.value, setting.interval]
 }
 
-/// Gives limits and timers back. A child that has `borrowed` its memory has no kernel: a limit that it set itself is the host's.
+/// Gives limits and timers back to the host. A child that has `borrowed` its memory has no kernel: a limit that it set
+/// itself is the host's.
 pub(crate) fn hand_on(m: &impl Host, times: &Times, borrowed: bool) {
     let cpu = limit(m, RLIMIT_CPU, None);
-    // We leave the host a soft limit that is its hard one, and no lower hard one than the program's.
+    // The limit is ours if the host's soft limit is its hard one, which is no lower than the program's hard limit.
     let is_ours = !borrowed || cpu.cur == cpu.max && cpu.max >= times.limit.max;
     if is_ours && cpu != times.limit {
         let _ = limit(m, RLIMIT_CPU, Some(times.limit));
@@ -69,12 +70,12 @@ pub(crate) fn usage(m: &impl Host) -> Usage {
     Usage { utime: nanos(times.interval), stime: nanos(times.value) }
 }
 
-/// The host's values are valid.
+/// Needs no checks, because the host's values are valid.
 fn nanos(t: Timeval) -> Nanos {
     t.to_nanos().unwrap_or(Nanos::ZERO)
 }
 
-/// A limit of the process, and what it becomes.
+/// Sets a limit of the process, if `new` is given; returns the old one.
 pub(crate) fn limit(m: &impl Host, resource: u64, new: Option<Rlimit>) -> Rlimit {
     let new = new.map(|l| [l.cur.to_le_bytes(), l.max.to_le_bytes()]);
     let new = new.as_ref().map_or(Word(0), |bytes| In(bytes.as_flattened()));
@@ -84,7 +85,7 @@ pub(crate) fn limit(m: &impl Host, resource: u64, new: Option<Rlimit>) -> Rlimit
     Rlimit { cur, max }
 }
 
-/// The old setting.
+/// Sets an interval timer, if `new` is given; returns the old setting.
 fn itimer(m: &impl Host, which: u64, new: Option<ItimerValue>) -> ItimerValue {
     let mut old = [0; Itimerval::SIZE];
     match new {
@@ -105,7 +106,7 @@ impl<M: Host> Linux<'_, M> {
         self.0.process_usage(usage(&self.m))
     }
 
-    /// `getrusage(2)`: faults and the like are the host's to count, and so are the times of children.
+    /// `getrusage(2)`: the host counts faults and similar events, and the times of children.
     pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         const OF_PROCESS: i32 = RUSAGE_SELF as i32;
         const OF_THREAD: i32 = 1;
@@ -123,7 +124,7 @@ impl<M: Host> Linux<'_, M> {
         self.put(to, [usage.utime, usage.stime].map(Timeval::from_nanos)).into()
     }
 
-    /// `times(2)`: the times of children are the host's.
+    /// `times(2)`: the host counts the times of children.
     pub(crate) fn sys_times(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let out = self.pass(cpu, call);
         let to = call.args[0];

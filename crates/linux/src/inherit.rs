@@ -24,7 +24,8 @@ impl Inheritance {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The state that a child of `t` takes over, read before the fork with these flags; until then stacks stay as they are.
+    /// The state that a child of `t` takes over, read before the fork with these flags. Stacks must not change until
+    /// the fork.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64, stacks: &Arena) -> Inheritance {
         let state = self.state();
         Inheritance {

@@ -1,4 +1,4 @@
-//! Kinds of host calls: which of them may wait, last, be parked or start over.
+//! Kinds of host calls: which may wait, take long, be parked or start over.
 
 use abi::args::{
     F_OFD_SETLKW, F_SETLKW, MSG_DONTWAIT, MSG_FASTOPEN, MSG_WAITALL, MSG_ZEROCOPY, TCSBRK, TCSBRKP, TCSETSF, TCSETSW,
@@ -6,8 +6,8 @@ use abi::args::{
 use abi::{Errno, nr};
 use kernel::Call;
 
-/// Whether the host answers this call from what it knows of the process: it neither waits nor lasts, sends no
-/// signal, and nothing of ours depends on it.
+/// Whether the host answers this call from what it knows of the process: the call neither waits nor takes long, sends
+/// no signal, and nothing of ours depends on it.
 #[inline(always)]
 pub(crate) fn is_answered_at_once(nr: usize) -> bool {
     /// A bit for each call below 128.
@@ -35,7 +35,7 @@ pub(crate) fn is_answered_at_once(nr: usize) -> bool {
     nr < 128 && SET >> nr & 1 != 0
 }
 
-/// Whether the host may let this call wait for something that is not a disk.
+/// Whether the host may let this call wait for something other than a disk.
 pub(crate) fn may_wait(nr: usize) -> bool {
     matches!(
         nr,
@@ -100,8 +100,8 @@ pub(crate) fn may_wait(nr: usize) -> bool {
     )
 }
 
-/// Whether the host may take its time for this call, for a disk, another machine or much memory,
-/// though it waits for nobody. While it lasts, the thread keeps its CPU unless others want it.
+/// Whether the call may take long in the host, for a disk, another machine or much memory, though it waits for nobody.
+/// Meanwhile the thread keeps its CPU unless others want it.
 pub(crate) fn may_last(nr: usize) -> bool {
     matches!(
         nr,
@@ -165,9 +165,9 @@ pub(crate) fn may_last(nr: usize) -> bool {
     )
 }
 
-/// Whether the program could tell that a call in which it waits was interrupted and made again:
-/// - by its time, of which the host does not write how much is left;
-/// - by its place in a queue that others see: `FUTEX_WAKE` counts whom it wakes, and one that is not there misses it;
+/// Whether the program could notice that a call in which it waits was interrupted and repeated:
+/// - by its time limit, if the host does not write the remaining time;
+/// - by its place in a queue that others see: `FUTEX_WAKE` counts the waiters it wakes and misses an absent one;
 /// - by a part that it has moved and that cannot be continued (`rest_of_cut`).
 pub fn shows_interrupts(call: &Call) -> bool {
     const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
@@ -186,7 +186,7 @@ pub fn shows_interrupts(call: &Call) -> bool {
     }
 }
 
-/// Whether the call polls for a time, so that it is made again for the rest of that.
+/// Whether the call polls with a time limit, so that it can be repeated for the remaining time.
 pub fn polls_for_a_time(call: &Call) -> bool {
     match call.nr {
         nr::POLL => call.args[2] as i32 > 0,
@@ -195,18 +195,18 @@ pub fn polls_for_a_time(call: &Call) -> bool {
     }
 }
 
-/// Whether a call that sends may wait and must not be tried without: it connects first (`tcp_sendmsg_fastopen`), or each
-/// call has a number by which the program is told of its end (MSG_ZEROCOPY).
+/// Whether a sending call may wait and must not be tried without waiting: it connects first (`tcp_sendmsg_fastopen`),
+/// or each call has a number by which the program learns of its end (MSG_ZEROCOPY).
 pub(crate) fn goes_as_a_whole(flags: u64) -> bool {
     flags & MSG_DONTWAIT == 0 && flags & (MSG_FASTOPEN | MSG_ZEROCOPY) != 0
 }
 
-/// Whether it sends pieces of memory.
+/// Whether the call sends several pieces of memory.
 pub(crate) fn is_of_pieces(nr: usize) -> bool {
     matches!(nr, nr::WRITEV | nr::SENDMSG)
 }
 
-/// Whether a thread that makes this call can be parked for it.
+/// Whether a thread can be parked in this call.
 pub(crate) fn is_parkable(nr: usize) -> bool {
     matches!(
         nr,
@@ -226,17 +226,17 @@ pub(crate) fn is_parkable(nr: usize) -> bool {
     )
 }
 
-/// Whether and how a call starts over that a signal has ended before it did anything (`signal(7)`).
+/// Whether and how a call starts over that a signal ended before it had any effect (`signal(7)`).
 pub fn restarts(call: usize) -> Errno {
     match call {
         // Without a handler the timeout keeps running.
         nr::POLL => Errno::ERESTART_RESTARTBLOCK,
-        // The host calls of a borrower; our threads wait for time and signals themselves.
+        // These are host calls of a borrower; our threads wait for time and signals themselves.
         nr::NANOSLEEP => Errno::ERESTART_RESTARTBLOCK,
         nr::PAUSE | nr::RT_SIGSUSPEND => Errno::ERESTARTNOHAND,
-        // If there is no handler. The host has written how much of its time is left.
+        // Only without a handler. The host has written the remaining time.
         nr::SELECT | nr::PPOLL | nr::PSELECT6 | nr::IO_PGETEVENTS | nr::MSGSND | nr::MSGRCV => Errno::ERESTARTNOHAND,
-        // Not even then; of the first, the descriptor is gone after the first time.
+        // Not even without a handler. After `close`, the descriptor is gone.
         nr::CLOSE
         | nr::EPOLL_WAIT
         | nr::EPOLL_PWAIT
@@ -256,7 +256,7 @@ pub(crate) fn fcntl_waits(cmd: u64) -> bool {
     cmd == F_SETLKW || cmd == F_OFD_SETLKW
 }
 
-/// Terminal controls that wait for output to drain; all else is taken to be quick.
+/// Terminal controls that wait for output to drain; all others are assumed to be quick.
 pub(crate) fn ioctl_waits(request: u64) -> bool {
     matches!(request, TCSBRK | TCSETSW | TCSETSF | TCSBRKP)
 }

@@ -1,8 +1,8 @@
 //! The Linux personality: the calls that are not about threads, answered with the host's help.
 //!
-//! The kernel (crate `kernel`) has the threads: it hands every call that it does not know to [`State`], its
-//! [`kernel::Personality`], which makes host calls on the thread's behalf, says which of them may wait, and keeps what
-//! the host gets wrong because it sees carriers where the program has threads.
+//! The kernel (crate `kernel`) has the threads. It passes every call that it does not handle to [`State`], its
+//! [`kernel::Personality`], which makes host calls on the thread's behalf, says which of them may wait, and corrects
+//! what the host gets wrong because it sees carriers where the program has threads.
 //!
 //! **May touch:** what [`Host`] offers, and the kernel's public functions. No unsafe code.
 //!
@@ -19,7 +19,7 @@
 //! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
 //! | `signalfd`, `left`, `lent`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
 //! | `terminal` | job control |
-//! | `exec`, `inherit`, `host_times` | what a new program and a forked child find |
+//! | `exec`, `inherit`, `host_times` | what a new program and a forked child inherit |
 //! | `shared_futex` | futexes that other processes see |
 //! | `named`, `confine`, `membarrier` | calls that name threads, confine them, or order their memory accesses |
 //! | `facts` | questions to the host about this process |
@@ -87,25 +87,26 @@ pub struct State {
     registrations: membarrier::Registrations,
     /// The program's path, if the host takes another file for it. Set by the machine before the process begins.
     pub executable: Option<Arc<[u8]>>,
-    /// Goes wrong on purpose.
+    /// The planted fault.
     pub planted: planted::Planted,
-    /// Threads whose host call sleeps instead of waiting, for want of a carrier.
+    /// Threads whose host call sleeps instead of waiting, because there is no carrier for it.
     put_off: AtomicU32,
 }
 
 impl State {
-    /// The descriptor in which the machine's idle CPUs sleep while threads are parked (`epoll(7)`), if there is one.
+    /// The descriptor in which the machine's idle CPUs sleep while threads are parked (`epoll(7)`), if it exists.
     pub fn poller(&self) -> Option<u32> {
         self.ready.poller.descriptor()
     }
 
-    /// The descriptors that keep files open for threads which wait for them, while the program has closed its own. A forked child has
-    /// copies, and none of those threads.
+    /// The descriptors that keep files open for threads that wait for them after the program closed its own. A forked
+    /// child has copies, but none of those threads.
     pub fn stand_ins(&self) -> impl Iterator<Item = u32> + '_ {
         self.ready.stand_ins()
     }
 
-    /// How often the host had to wait for a descriptor on a host thread because it had no descriptor or no memory for the poller.
+    /// How often a descriptor had to be waited for on a host thread because the host had no descriptor or no memory for
+    /// the poller.
     pub fn poller_refusals(&self) -> u32 {
         self.ready.refusals()
     }
@@ -115,7 +116,7 @@ impl State {
 #[derive(Debug)]
 pub struct Linux<'k, M: Host>(pub &'k Kernel<M>);
 
-// Derived, they would ask the same of the machine.
+// A derived `Clone` would require `M: Clone`.
 impl<M: Host> Clone for Linux<'_, M> {
     fn clone(&self) -> Self {
         *self

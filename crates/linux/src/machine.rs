@@ -34,20 +34,20 @@ impl Arg<'_> {
 
 /// A machine that can ask a Linux. No method waits.
 pub trait Host: Machine<Personality = State> {
-    /// A full fence on every CPU, where the machine has one: it takes microseconds, and saves frequent readers
-    /// theirs.
+    /// A full fence on every CPU, if the machine has one: it takes microseconds, and saves frequent readers their own
+    /// fences.
     const BARRIER: Option<sync::rcu::Barrier> = None;
 
-    /// Makes a host call. Without a `limit` it cannot wait. With one it should not wait but may: it ends with EINTR after
-    /// about that time, or earlier. The machine sets the timer of the caller's CPU for that, and begins a call again that
-    /// a signal of ours finds before it has begun.
+    /// Makes a host call. Without a `limit` it cannot wait. With one it should not wait but might: it ends with EINTR
+    /// after about that time, or earlier. For that the machine sets the timer of the caller's CPU, and repeats a call
+    /// that a signal of ours prevents from beginning.
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize;
-    /// Whether the process of the thread with this id is known to be gone.
+    /// Whether the process of the thread with this id is known to have ended.
     fn is_gone(&self, _tid: u32) -> bool {
         false
     }
-    /// Whether the thread sleeps in the host call that it waits for. A reader that sees it asleep may rely on a wake-up by what
-    /// the call waits for. Used to report the thread's state.
+    /// Whether the thread sleeps in the host call that it waits for. If a reader sees it asleep, what the call waits
+    /// for will wake it. Used to report the thread's state.
     fn sleeps_in_host(&self, _t: ThreadIdx) -> bool {
         true
     }
@@ -58,7 +58,7 @@ pub(crate) fn ask(m: &impl Host, nr: usize, args: &mut [Arg<'_>]) -> isize {
     m.host_call(nr, args, None)
 }
 
-/// Makes a call of the program's, with its arguments, that cannot wait.
+/// Makes a call of the program's, unchanged, that cannot wait.
 #[inline(always)]
 pub fn host(m: &impl Host, call: &Call) -> isize {
     m.host_call(call.nr, &mut call.args.map(Arg::Word), None)
@@ -70,7 +70,7 @@ impl<M: Host> Linux<'_, M> {
         ask(&self.m, nr, args)
     }
 
-    /// Makes a call of the program's, with its arguments, that cannot wait.
+    /// Makes a call of the program's, unchanged, that cannot wait.
     #[inline(always)]
     pub(crate) fn host(&self, call: &Call) -> isize {
         host(&self.m, call)

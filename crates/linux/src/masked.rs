@@ -1,10 +1,10 @@
-//! Waiting for descriptors with a signal mask for as long as the call lasts: `ppoll(2)`, `pselect(2)`,
-//! `epoll_pwait(2)` and their kin; and `select(2)`, which has none but is otherwise the same.
+//! Calls that wait for descriptors and have a signal mask of their own: `ppoll(2)`, `pselect(2)`, `epoll_pwait(2)` and
+//! related ones; and `select(2)`, which has none but is otherwise the same.
 //!
-//! The mask is ours; the host gets the call without one. As in Linux (`set_user_sigmask`,
-//! `restore_saved_sigmask_unless`): what is ready wins over a signal; if the call ends by itself, the
-//! mask is as before and what only the call let through stays pending; if a signal interrupted it,
-//! the mask stays until the handler's frame has the old one.
+//! We apply the mask; the host gets the call without one. As in Linux (`set_user_sigmask`,
+//! `restore_saved_sigmask_unless`), readiness takes precedence over a signal. If the call ends by itself, the old mask
+//! is restored and what only the call's mask let through stays pending. If a signal interrupted it, the mask stays
+//! until the handler's frame has saved the old one.
 
 use crate::host_call::is_told_late;
 use crate::ready::{after, read_time, tells_time_left};
@@ -14,7 +14,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::machine::Call;
 use kernel::trap::Out;
 
-/// The bytes of a descriptor set that is tried first; larger ones go to the host at once.
+/// The largest descriptor set, in bytes, that is tried first; larger ones go to the host at once.
 const SET_MAX: usize = 128;
 
 /// One such call, with its arguments checked in Linux's order.
@@ -24,7 +24,7 @@ struct Masked {
     mask: Option<SigSet>,
     /// The call's time limit is zero, so it does not wait at all.
     at_once: bool,
-    /// When the call ends by itself, if it is to tell how much time was left.
+    /// The deadline, if the call reports the remaining time.
     end: Option<Nanos>,
 }
 
@@ -75,7 +75,6 @@ impl<M: Host> Linux<'_, M> {
         self.descriptor_wait(cpu, t, masked.call, 0)
     }
 
-    /// A call that has not waited is over.
     /// Whether signals are pending at the host for the only thread that this mask lets through. Those of several threads are received
     /// as they come.
     fn lets_through(&self, mask: SigSet) -> bool {
@@ -143,8 +142,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The host clears the sets when nothing is ready. A call that waits on needs them as they were, and one that is
-    /// interrupted leaves them alone.
+    /// The host clears the sets if nothing is ready. A call that keeps waiting needs them unchanged, and one that is
+    /// interrupted leaves them unchanged.
     pub(crate) fn try_select(&self, call: &Call) -> Option<isize> {
         let a = &call.args;
         let bytes = usize::try_from(a[0] as i32).ok()?.div_ceil(64) * 8;
@@ -168,8 +167,8 @@ impl<M: Host> Linux<'_, M> {
         Some(ready)
     }
 
-    /// `select(2)` that has waited, of which a descriptor has been closed since: a closed one has all that was asked of it
-    /// (`select_poll_one`), where a call that begins is refused.
+    /// `select(2)` that has waited, and a descriptor of which was closed since: a closed descriptor counts as ready for
+    /// all that was asked (`select_poll_one`), whereas a call that begins is refused.
     pub(crate) fn select_without_closed(&self, call: &Call) -> isize {
         let [count, at_sets @ .., _, _] = call.args;
         let words = (count as usize).div_ceil(64);

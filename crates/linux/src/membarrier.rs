@@ -12,7 +12,7 @@ const REGISTER_PRIVATE_EXPEDITED: u32 = 1 << 4;
 const REGISTER_SYNC_CORE: u32 = 1 << 6;
 const REGISTER_RSEQ: u32 = 1 << 8;
 const GET_REGISTRATIONS: u32 = 1 << 9;
-/// To be registered for one kind is to use the state of the first (`membarrier_register_private_expedited`).
+/// Registering for one kind requires the state of the first (`membarrier_register_private_expedited`).
 const REGISTER_ANY: u32 = REGISTER_PRIVATE_EXPEDITED | REGISTER_SYNC_CORE | REGISTER_RSEQ;
 
 /// The commands by which the program has registered.
@@ -24,7 +24,7 @@ impl Registrations {
         self.0.load(Relaxed)
     }
 
-    /// A forked child has its parent's.
+    /// Adds registrations; a forked child inherits its parent's.
     pub(crate) fn add(&self, commands: u32) {
         self.0.fetch_or(commands, Relaxed);
     }

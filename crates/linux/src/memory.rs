@@ -1,5 +1,5 @@
-//! The program's memory as far as we must know of it: thread stacks ([`stacks`]), and the mappings that other processes
-//! share ([`kernel::Shared`]), recorded as they are made.
+//! What we must know of the program's memory: thread stacks ([`stacks`]), and mappings shared with other processes
+//! ([`kernel::Shared`]), which are recorded as they are made.
 
 pub mod stacks;
 
@@ -16,7 +16,7 @@ use kernel::trap::Out;
 const PAGE: u64 = 4096;
 const SHM_REMAP: u64 = 0o40000;
 
-/// The memory of the process, as far as we look.
+/// What we know of the process's memory.
 #[derive(Debug, Default)]
 pub struct Memory {
     stacks: stacks::Stacks,
@@ -69,7 +69,7 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(self.protect_stack(call).unwrap_or_else(|| self.host(call)))
     }
 
-    /// Shared ranges stay shared where they move, and as far as they grow. A length of 0 maps shared pages a second
+    /// Shared ranges stay shared where they move to, and as far as they grow. A length of 0 maps shared pages a second
     /// time (`mremap(2)`).
     fn move_mapping(&self, call: &Call) -> Out {
         let [old, old_len, new_len, flags, ..] = call.args;
@@ -81,7 +81,7 @@ impl<M: Host> Linux<'_, M> {
             if flags & MREMAP_DONTUNMAP == 0 {
                 self.shared.remove(old, old.saturating_add(old_len.next_multiple_of(PAGE)));
             }
-            // With MREMAP_FIXED something else may have been there.
+            // MREMAP_FIXED may have replaced another mapping.
             let end = new + new_len.next_multiple_of(PAGE);
             self.shared.remove(new, end);
             if shared {
@@ -106,7 +106,7 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(at)
     }
 
-    /// Calls that change a mapping in ways that only the host knows, and those that lock all memory.
+    /// Calls that change a mapping in ways that only the host knows, and calls that lock all memory.
     pub(crate) fn sys_change_memory(&self, cpu: CpuId, call: &Call) -> Out {
         let a = &call.args;
         let gone = match call.nr {
@@ -117,7 +117,7 @@ impl<M: Host> Linux<'_, M> {
             nr::MREMAP if a[3] & MREMAP_FIXED != 0 => {
                 self.let_stacks_go(a[0], a[1]).and_then(|()| self.let_stacks_go(a[4], a[2]))
             }
-            // Markers stay, and what else there was is gone: a stack is still what we know it to be.
+            // Markers stay and the contents are dropped: our description of a stack remains valid.
             nr::MADVISE if a[2] == MADV_DONTNEED => Ok(()),
             _ => self.let_stacks_go(a[0], a[1]),
         };

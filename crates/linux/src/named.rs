@@ -1,5 +1,5 @@
-//! Calls that name a process by an id, which may be that of a thread of it (`find_task_by_vpid`), and that the host
-//! answers: it does not know the ids of our threads, and is told the process's.
+//! Calls that the host answers and that name a process by an id, which may be that of one of its threads
+//! (`find_task_by_vpid`). The host does not know our threads' ids, so it gets the process's.
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
@@ -24,7 +24,7 @@ fn ids_of(call: &Call) -> &'static [usize] {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The call with the host's ids for ours.
+    /// The call with our threads' ids replaced by the host's.
     pub(crate) fn with_host_ids(&self, call: &Call) -> Call {
         let mut call = *call;
         for &at in ids_of(&call) {
@@ -33,14 +33,14 @@ impl<M: Host> Linux<'_, M> {
         call
     }
 
-    /// Calls about the process, or in which threads make no difference.
+    /// Calls about the process, or for which threads make no difference.
     pub(crate) fn sys_named(&self, cpu: CpuId, call: &Call) -> Out {
         self.pass(cpu, &self.with_host_ids(call))
     }
 
-    /// `wait4(2)` and `waitid(2)` with __WNOTHREAD: the host takes the children of the caller's host thread for the caller's,
-    /// wherever it forked them. So all of the process's are waited for, but by a thread that has a host thread of its own,
-    /// as tracers have.
+    /// `wait4(2)` and `waitid(2)` with __WNOTHREAD. The host considers the caller's children to be those of its host
+    /// thread, wherever the caller forked them. So the call waits for all children of the process, unless the thread
+    /// has a host thread of its own, as tracers have.
     pub(crate) fn with_children_of_all(&self, t: ThreadIdx, call: &Call) -> Call {
         let options = if call.nr == nr::WAIT4 { 2 } else { 3 };
         let mut call = *call;
@@ -55,7 +55,7 @@ impl<M: Host> Linux<'_, M> {
         if self.is_own(call.args[0] as i32) { Errno::EINVAL.into() } else { self.pass(cpu, call) }
     }
 
-    /// `pidfd_open(2)`: of a thread of ours there is none, as on hosts before Linux 6.9.
+    /// `pidfd_open(2)`: there is none for a thread of ours, as on hosts before Linux 6.9.
     pub(crate) fn sys_pidfd_open(&self, cpu: CpuId, call: &Call) -> Out {
         let id = call.args[0] as i32;
         if self.is_own(id) || id == self.config().pid.0 && call.args[1] & PIDFD_THREAD != 0 {
@@ -64,8 +64,8 @@ impl<M: Host> Linux<'_, M> {
         self.pass(cpu, call)
     }
 
-    /// `perf_event_open(2)`: the host counts a host thread, so a thread that is to be counted has one of its own from
-    /// then on. Which one another thread of ours will have nobody knows.
+    /// `perf_event_open(2)`: the host counts a host thread, so a thread that is to be counted gets one of its own. For
+    /// another thread of ours this is refused, because its future host threads are unknown.
     pub(crate) fn sys_perf_event_open(&self, t: ThreadIdx, call: &Call) -> Out {
         const PERF_FLAG_PID_CGROUP: u64 = 4;
         let id = call.args[1] as i32;
@@ -79,20 +79,20 @@ impl<M: Host> Linux<'_, M> {
         }
         let mut call = *call;
         if self.threads().find(Tid(id)).is_some() {
-            // The host finds all other errors first, and then no thread of this id.
+            // The host checks all other arguments first, and then finds no thread with this id.
             call.args[1] = i32::MAX as u64;
         }
         Out::Done(self.host(&call))
     }
 
     /// `io_uring_setup(2)`, `io_uring_register(2)`: the host binds some rings to the host thread that sets them up, and
-    /// names of rings (IORING_REGISTER_RING_FDS) to the one that registers them.
+    /// registered ring descriptors (IORING_REGISTER_RING_FDS) to the one that registers them.
     pub(crate) fn sys_io_uring(&self, call: &Call) -> Out {
         const SINGLE_ISSUER: u32 = 1 << 12;
         const DEFER_TASKRUN: u32 = 1 << 13;
         const REGISTER_ENABLE_RINGS: u64 = 12;
         const REGISTER_RING_FDS: u64 = 20;
-        /// Where `struct io_uring_params` has its flags.
+        /// The offset of the flags in `struct io_uring_params`.
         const FLAGS: u64 = 8;
         let binds = match call.nr {
             nr::IO_URING_SETUP => {
@@ -116,7 +116,7 @@ impl<M: Host> Linux<'_, M> {
             Some(of) if like_caller(of) => {
                 let mut header = u64::from(version).to_le_bytes();
                 let result = self.ask(call.nr, &mut [Arg::Out(&mut header), Arg::Word(call.args[1])]);
-                // A version that it does not know is answered with one that it does.
+                // An unknown version is answered with a known one.
                 let known = u64::from_le_bytes(header) as u32;
                 if known != version && self.store_u32(at, known).is_err() {
                     return Errno::EFAULT.into();

@@ -1,9 +1,8 @@
 //! The receiver of a descriptor's signals (`F_SETOWN`, `F_SETOWN_EX`).
 //!
-//! The host does not know our threads. A descriptor owned by one of them belongs to the process there, and its
-//! signals are forwarded to the thread when they arrive. They name the descriptor if a signal was chosen
-//! (`F_SETSIG`). Plain SIGIO does not: it goes to a thread if that is the only owner of anything, and to the process
-//! otherwise.
+//! The host does not know our threads. There, a descriptor owned by one of them belongs to the process, and its signals
+//! are forwarded to the thread when they arrive. They name the descriptor if a signal was chosen (`F_SETSIG`). Plain
+//! SIGIO does not: it goes to a thread if that is the only owner of anything, and to the process otherwise.
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
@@ -22,14 +21,14 @@ const F_OWNER_TID: u32 = 0;
 const F_OWNER_PID: u32 = 1;
 pub(crate) const F_OWNER_PGRP: u32 = 2;
 
-/// A socket's owner, asked by `ioctl(2)`.
+/// The `ioctl(2)` that returns a socket's owner.
 pub(crate) const FIOGETOWN: u64 = 0x8903;
 pub(crate) const SIOCGPGRP: u64 = 0x8904;
 
 /// Which thread owns which descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// Some descriptor has had an owner.
+    /// Some descriptor has had a thread as owner.
     used: AtomicBool,
     list: Lock<Vec<(i32, Tid)>>,
 }
@@ -56,14 +55,14 @@ impl Owners {
         Ok(())
     }
 
-    /// The descriptors of these numbers are closed: the next ones that get the numbers have no owner.
+    /// Descriptors in this range were closed: later ones with these numbers have no owner.
     pub(crate) fn forget(&self, first: i32, last: i32) {
         if self.used.load(Acquire) {
             self.list.lock().retain(|owned| owned.0 < first || owned.0 > last);
         }
     }
 
-    /// The thread that owns every descriptor which any thread owns.
+    /// The thread that owns all descriptors owned by threads.
     fn only(&self) -> Option<Tid> {
         let list = self.list.lock();
         let (_, first) = *list.first()?;
@@ -72,7 +71,7 @@ impl Owners {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The thread of ours that a signal of a descriptor is for.
+    /// The thread of ours that gets a descriptor's signal.
     pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<Tid> {
         if !self.state().owners.used.load(Acquire) {
             return None;
@@ -109,7 +108,7 @@ impl<M: Host> Linux<'_, M> {
         self.owned(call.args[0], self.host(&call), None)
     }
 
-    /// `ioctl(2)` with FIOSETOWN or SIOCSPGRP, which sockets answer as they answer F_SETOWN (`sock_ioctl`).
+    /// `ioctl(2)` with FIOSETOWN or SIOCSPGRP, which sockets treat like F_SETOWN (`sock_ioctl`).
     pub(crate) fn sys_set_owner_of_socket(&self, call: &Call) -> Option<Out> {
         let id = self.load_u32(call.args[2]).ok()? as i32;
         let host_id = if self.is_own(id.wrapping_neg()) { 0 } else { self.host_id(id) };
@@ -122,7 +121,7 @@ impl<M: Host> Linux<'_, M> {
         Some(Out::Done(owned.unwrap_or_else(|e| e.to_ret())))
     }
 
-    /// FIOGETOWN and SIOCGPGRP of a socket: as F_GETOWN.
+    /// FIOGETOWN and SIOCGPGRP of a socket: like F_GETOWN.
     pub(crate) fn sys_owner_of_socket(&self, call: &Call) -> Option<Out> {
         let tid = self.state().owners.of(call.args[0] as i32)?;
         let result = self.host(call);
@@ -136,9 +135,10 @@ impl<M: Host> Linux<'_, M> {
         Some(Out::Done(result))
     }
 
-    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: a description without an owner gets the process for one.
+    /// `fcntl(2)` with F_NOTIFY or F_SETLEASE: gives a file description without an owner the process as owner.
     ///
-    /// The host names the calling host thread (`fcntl_dirnotify`, `lease_setup`), which may end before the thread that asks.
+    /// The host would name the calling host thread (`fcntl_dirnotify`, `lease_setup`), which may end before the thread
+    /// that asks.
     fn own_and_ask(&self, call: &Call) -> Result<isize, Errno> {
         let fd = call.args[0];
         let set = |owner: i32| self.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN), Arg::Word(owner as u64)]);
@@ -153,7 +153,7 @@ impl<M: Host> Linux<'_, M> {
         Ok(result)
     }
 
-    /// If the host has agreed, this is the owner.
+    /// Records the owner, if the host has agreed.
     fn owned(&self, fd: u64, result: isize, owner: Option<Tid>) -> Result<isize, Errno> {
         if result == 0 {
             self.state().owners.set(fd as i32, owner)?;
@@ -183,7 +183,7 @@ impl<M: Host> Linux<'_, M> {
         self.ask_owner(fd, F_OWNER_PID, self.config().pid.0, own.filter(|_| kind == F_OWNER_TID))
     }
 
-    /// The host is given this owner. A thread's id names a group without members, and so does 0.
+    /// Sets this owner at the host. For a thread's id the host gets a group without members, as for 0.
     fn ask_owner(&self, fd: u64, kind: u32, id: i32, owner: Option<Tid>) -> Result<isize, Errno> {
         let words = [kind.to_le_bytes(), id.to_le_bytes()];
         let result = self.ask(nr::FCNTL, &mut [Arg::Word(fd), Arg::Word(F_SETOWN_EX), Arg::In(words.as_flattened())]);

@@ -1,4 +1,4 @@
-//! The personality as the kernel sees it.
+//! The kernel's view of the personality.
 
 use crate::machine::Arg::{In, Out as Filled, Word};
 use crate::machine::ask;
@@ -56,7 +56,7 @@ impl<M: Host> Personality<M> for State {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The process gets a signal that the host received for it.
+    /// Passes a signal to the process that the host received for it.
     ///
     /// # Errors
     /// EAGAIN if the process has reached its limit of pending signals. The signal must be offered again, because its
@@ -65,15 +65,15 @@ impl<M: Host> Linux<'_, M> {
         match info.code() {
             abi::si_code::TIMER => self.timer_signal_from_host(cpu, info),
             _ => match self.owner_for(&info).map(|owner| self.send_to_id(cpu, owner, info)) {
-                // The thread is gone.
+                // The thread has ended.
                 None | Some(Err(Errno::ESRCH)) => self.send_to_process(cpu, None, info),
                 Some(sent) => sent,
             },
         }
     }
 
-    /// The program's action for a signal has changed: the host is told whether it is ignored, and of SIGCHLD what becomes of
-    /// children, whether stops are reported and whether zombies stay.
+    /// The program's action for a signal has changed: tells the host whether it is ignored and, for SIGCHLD, whether
+    /// stops are reported and whether zombies stay.
     pub fn tell_action(&self, signal: Signal) {
         if NEVER_LEFT.contains(signal) {
             return;
@@ -85,7 +85,7 @@ impl<M: Host> Linux<'_, M> {
         self.ask(nr::RT_SIGACTION, &mut [Word(signal.raw() as u64), In(&action), Word(0), Word(SigSet::SIZE as u64)]);
     }
 
-    /// The flags of a signal's action that the host is to know: of SIGCHLD, what becomes of children.
+    /// The flags of a signal's action that the host must know: for SIGCHLD, those about children.
     pub fn flags_of_children(&self, signal: Signal) -> u64 {
         const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
         match signal {
@@ -110,7 +110,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The machine is about to carry out this, which happens to the process as a whole.
+    /// Called before the machine carries out `what`.
     pub fn prepare(&self, what: &Process) {
         match what {
             Process::Clone(args) => {
@@ -131,7 +131,8 @@ impl<M: Host> Linux<'_, M> {
             return self.0.inline_goes_on(cpu, t, rest, result);
         }
         self.0.inline_done(cpu, t, call, result).unwrap_or_else(|| {
-            // Then it starts over, so that no signal ends a call that none can end: `close(2)` would seem done.
+            // It then starts over, so that no signal ends a call that cannot be interrupted: `close(2)` would seem
+            // done.
             let not_begun = result == Errno::ERESTARTNOINTR.to_ret();
             let cut = result == Errno::EINTR.to_ret();
             if !not_begun {
@@ -139,14 +140,14 @@ impl<M: Host> Linux<'_, M> {
                 self.note_closed(&call);
             }
             if not_begun || cut {
-                // A result that says how to restart is for the signal's delivery only.
+                // A result that says how to restart is for signal delivery only.
                 self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
             }
             self.process_done(cpu, if cut { self.cut_short(t, call.nr).to_ret() } else { result })
         })
     }
 
-    /// A call of [`Process::Rights`] is done; the current thread gets the result.
+    /// Ends a call of [`Process::Rights`]; the current thread gets the result.
     pub fn rights_done(&self, cpu: CpuId, result: isize) -> Next {
         self.state().proc.rights_change();
         self.process_done(cpu, result)
@@ -163,7 +164,7 @@ impl<M: Host> Linux<'_, M> {
         host_times::hand_on(&self.m, times, borrowed);
     }
 
-    /// Exec has failed: timers and limit are ours again, as they were.
+    /// After a failed exec: takes timers and limit over again, as they were.
     pub fn keep_times(&self) {
         let _ = host_times::take_over(&self.m);
     }

@@ -1,5 +1,5 @@
-//! Deliberate faults, one at a time, for testing the tests: the simulator's checks must catch each. Only with the feature
-//! `planted`; otherwise nothing of this is compiled in.
+//! Deliberate faults, planted one at a time to test the tests: the simulator's checks must catch each. Only with the
+//! feature `planted`; otherwise none of this is compiled in.
 
 #[cfg(feature = "planted")]
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -8,13 +8,13 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "the hooks name faults that only that feature plants"))]
 pub enum Fault {
-    /// The rest of a write repeats the part that is written.
+    /// The rest of a write repeats the written part.
     RepeatPart,
     /// A write in several parts returns the length of the last part only.
     TellLastPart,
     /// A write that a signal cut short returns EINTR instead of its length.
     TellInterrupt,
-    /// A descriptor is taken for one that never waits.
+    /// A blocking descriptor is taken for a non-blocking one.
     SeemNonblocking,
     /// A wait for a child ends before the child has exited.
     ForgetToWait,
@@ -28,9 +28,9 @@ pub enum Fault {
     MissEvent,
     /// An event wakes all threads that wait alone.
     WakeAll,
-    /// A write that goes on after a wait begins where the whole began.
+    /// A write that continues after a wait starts at its beginning.
     RepeatParked,
-    /// A thread whose descriptor was closed goes on with the number. Models show it.
+    /// A thread whose descriptor was closed continues with the number. Caught by models.
     KeepDescriptor,
 }
 
@@ -70,7 +70,7 @@ impl Fault {
     }
 }
 
-/// The fault of a process.
+/// The planted fault of a process.
 #[derive(Debug, Default)]
 pub struct Planted {
     /// The planted fault's number plus one; 0: none.
@@ -84,20 +84,20 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// From its opportunity number `after` on, this goes wrong.
+    /// Plants this fault; it strikes from its opportunity number `after` on.
     #[cfg(feature = "planted")]
     pub fn plant(&self, fault: Fault, after: u64) {
         self.left.store(after, Relaxed);
         self.fault.store(fault as u64 + 1, Relaxed);
     }
 
-    /// Whether it has gone wrong.
+    /// Whether the fault has struck.
     #[cfg(feature = "planted")]
     pub fn has_struck(&self) -> bool {
         self.struck.load(Relaxed)
     }
 
-    /// Whether this goes wrong now.
+    /// Whether this fault strikes now.
     #[inline(always)]
     #[cfg_attr(not(feature = "planted"), allow(unused_variables, reason = "nothing is planted then"))]
     pub(crate) fn strikes(&self, fault: Fault) -> bool {

@@ -1,14 +1,14 @@
-//! Waiting calls where the host gives us no carrier to wait on (RLIMIT_NPROC, `pids.max`, memory).
+//! Waiting calls for which the host allows us no carrier (RLIMIT_NPROC, `pids.max`, memory).
 //!
-//! Such a call must not keep its CPU: the thread it waits for may be queued there, or sleep by that CPU's timeouts.
-//! So the thread is **put off**: it sleeps and then makes its call again, until the host gives us carriers or the
-//! call ends. Threads that are put off take turns, and runnable threads have the CPU meanwhile.
+//! Such a call must not keep its CPU: the thread it waits for may be queued there, or sleep until that CPU's timeouts.
+//! So the thread is **put off**: it sleeps and then repeats its call, until the host allows us carriers or the call
+//! ends. Threads that are put off take turns, and runnable threads have the CPU meanwhile.
 //!
 //! - If the host can say whether the call would still wait ([`Linux::would_wait`]), the call is not made before that.
-//!   `poll(2)` and `epoll_wait(2)`, which have a timeout of their own, are polled in place, because their timeout would restart.
-//! - Any other call is made on the CPU's own carrier, called back after 20 to 40 ms (the machine returns
-//!   [`crate::TRY_AGAIN`]), and sleeps longer the more threads are put off, so they hold the CPU at most half of the time.
-//!   A call with a timeout of its own then answers EINTR.
+//!   `poll(2)` and `epoll_wait(2)` are polled in place instead, because their own timeout would restart.
+//! - Any other call is made on the CPU's own carrier, which is recalled after 20 to 40 ms (the machine returns
+//!   [`crate::TRY_AGAIN`]). It then sleeps longer the more threads are put off, so that they hold the CPU at most half
+//!   of the time. A call with a timeout of its own then returns EINTR.
 
 use crate::kinds::restarts;
 use crate::{Host, Linux, facts};
@@ -20,25 +20,26 @@ use kernel::machine::Call;
 use kernel::wait::{Deadline, Wait};
 use sync::atomic::Ordering::*;
 
-/// The time between two looks of one thread, and what each thread that is put off adds to it: some 4 µs a look.
+/// The time between two checks by one thread, and what each further thread that is put off adds to it. A check takes
+/// some 4 µs.
 const LOOK: Nanos = Nanos::from_millis(2);
 const LOOK_OF_MANY: Nanos = Nanos::from_micros(100);
-/// How long a call that is made for real keeps its CPU: at most two rounds of the machine's watch.
+/// How long a call that is really made keeps its CPU: at most two rounds of the machine's watcher.
 const MADE: Nanos = Nanos::from_millis(40);
 
-/// The meaning of `wait.value` for a thread that is put off.
+/// What a thread that is put off does next; stored in `wait.value`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(i64)]
 enum Then {
     /// The thread's call starts over.
     Again = 1,
-    /// The thread checks whether its call is through.
+    /// The thread checks whether its call would complete.
     Look = 2,
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// Whether the call has to wait, as far as the host can be asked. If not, it must be made to know: a carrier that has
-    /// nobody to leave its CPU to makes it.
+    /// Whether the call has to wait, as far as the host can be asked. If this is false, only making the call will tell:
+    /// a carrier that has no other to leave its CPU to makes it.
     pub fn would_wait(&self, call: &Call) -> bool {
         let a = &call.args;
         if let Some(writing) = direction(call.nr) {
@@ -46,14 +47,14 @@ impl<M: Host> Linux<'_, M> {
                 && facts::socket_time_limit(&self.m, a[0], writing).is_none();
         }
         match call.nr {
-            // These calls have been tried a moment ago.
+            // These calls have just been tried.
             nr::POLL | nr::EPOLL_WAIT | nr::FLOCK | nr::MSGRCV | nr::MSGSND => true,
             nr::WAIT4 => a[2] & WNOHANG == 0,
             _ => false,
         }
     }
 
-    /// Goes on with a thread whose host call was given up and that has been chosen: the call's result, or `None` if the
+    /// Continues a thread whose host call was given up and that has been chosen: the call's result, or `None` if the
     /// thread sleeps first.
     pub(crate) fn put_off(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         if self.stops_waiting(t) {
@@ -63,13 +64,13 @@ impl<M: Host> Linux<'_, M> {
         let (began, part) = (Nanos(wait.b.load(Relaxed)), wait.a.load(Relaxed) as i64);
         let (then, made) = match call {
             nr::POLL | nr::EPOLL_WAIT => (Then::Look, false),
-            // To a socket the rest of a write is sent.
+            // The rest of a write to a socket is sent.
             nr::WRITE | nr::SENDTO if part > 0 => (Then::Look, false),
             nr::FLOCK | nr::MSGRCV | nr::MSGSND | nr::WAIT4 => (Then::Again, false),
             _ if part == 0 && direction(call).is_some() && !self.has_time_limit(t, call) => (Then::Again, false),
             _ => (Then::Again, true),
         };
-        // Threads that sleep this way now. Relaxed: nothing else depends on the count.
+        // Threads that are put off now. Relaxed: nothing else depends on the count.
         let others = u64::from(self.state().put_off.fetch_add(1, Relaxed));
         let span = if made { MADE.0 * (others + 1) } else { LOOK.0.max(LOOK_OF_MANY.0 * others) };
         // Time in the host, or waiting for this CPU, counts towards the call's time limit.
@@ -77,7 +78,7 @@ impl<M: Host> Linux<'_, M> {
         wait.begin(Wait::Host);
         wait.value.store(then as i64, Relaxed);
         if then == Then::Look {
-            // The cheap clock may be ahead of the host's by a few parts in a million: never early.
+            // The cheap clock may be ahead of the host's by a few parts per million: never early.
             let left = self.time_of(t, call).map(|time| time.since(gone) + Nanos(gone.0 >> 10));
             let until = left.map_or(u64::MAX, |left| (self.clock(Clock::Monotonic) + left).0);
             wait.b.store(until, Relaxed);
@@ -108,7 +109,7 @@ impl<M: Host> Linux<'_, M> {
         self.arm_timeout(self.sched.cpu_of(t), t, Deadline { at, clock: Clock::Monotonic });
     }
 
-    /// A thread that was put off has been chosen: the result of its call, or what to do with it.
+    /// A thread that was put off has been chosen: returns the result of its call, if it has ended.
     pub(crate) fn put_off_finished(&self, t: ThreadIdx) -> Option<isize> {
         let wait = &self.thread(t).wait;
         let call = wait.call.load(Relaxed) as usize;
@@ -133,10 +134,10 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// Makes the call as one that does not wait: its result, if it is through or its time is over.
+    /// Makes the call in a form that does not wait; returns its result, if it has completed or its time is over.
     fn look(&self, t: ThreadIdx, call: usize) -> Option<isize> {
         let (args, wait) = (self.arguments(t), &self.thread(t).wait);
-        // The host says EINTR for a tick of ours, too.
+        // The host returns EINTR for our own ticks, too.
         let undecided = |result: isize| result == Errno::EINTR.to_ret() || result == Errno::EAGAIN.to_ret();
         if matches!(call, nr::WRITE | nr::SENDTO) {
             let part = wait.a.load(Relaxed);
@@ -163,7 +164,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The result of a call that is given up. One with a timeout of its own is interrupted, because its timeout would
+    /// The result of a call that is given up. A call with its own timeout is interrupted, because its timeout would
     /// restart.
     fn given_up(&self, t: ThreadIdx, call: usize) -> isize {
         let args = self.arguments(t);
@@ -177,7 +178,7 @@ impl<M: Host> Linux<'_, M> {
         if timed {
             return Errno::EINTR.to_ret();
         }
-        // The call starts over, unless a signal has come, which ends it as it ends a call that waits.
+        // The call starts over, unless a signal has arrived, which ends it like any waiting call.
         match restarts(call) {
             Errno::ERESTARTSYS => Errno::ERESTARTSYS.to_ret(),
             _ => Errno::ERESTARTNOHAND.to_ret(),
@@ -185,7 +186,7 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The descriptor of these calls, their first argument, tells whether they wait: for reading (`false`) or for writing.
+/// The direction in which these calls wait for their descriptor, the first argument: reading (`false`) or writing.
 fn direction(call: usize) -> Option<bool> {
     match call {
         nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::ACCEPT | nr::ACCEPT4 => Some(false),

@@ -1,16 +1,16 @@
 //! Locks in memory that other processes share.
 //!
-//! Their words wait in the host's queues, but the host does not know our thread ids: it could neither lend an
-//! owner urgency nor notice its death. So
-//! - **locks with inheritance** are taken and released here, by a plain protocol on the same word (owner,
-//!   FUTEX_WAITERS), and only the waiting is the host's. Nobody inherits over processes;
-//! - **a dead owner** is looked for by those who wait: once a second each asks the machine whether the process of
-//!   the owner is gone, and does then what the host does for a thread of its own (`handle_futex_death`). A word that
-//!   only looks like a lock is the program's own: a thread that waits for a robust lock has announced it as the pending
-//!   operation of its robust list (Documentation/locking/robust-futex-ABI.rst), and one that has not is left alone.
+//! Their words are waited for in the host's queues, but the host does not know our thread ids: it can neither boost an
+//! owner nor notice its death. So
+//! - **PI locks** are taken and released here, by a simple protocol on the same word (owner, FUTEX_WAITERS), and only
+//!   the wait is the host's. There is no inheritance across processes;
+//! - **dead owners** are detected by waiters: once a second each asks the machine whether the owner's process is gone,
+//!   and then does what the host does for its own threads (`handle_futex_death`). A word that only looks like a lock is
+//!   the program's own business: a thread that waits for a robust lock has announced it as the pending operation of its
+//!   robust list (Documentation/locking/robust-futex-ABI.rst), and other waits are left alone.
 //!
-//! The mark FUTEX_WAITERS stays while anybody may wait: who releases such a word leaves it, wakes one,
-//! and takes it away only if nobody was there.
+//! FUTEX_WAITERS stays set while anybody may wait: releasing such a word keeps the bit and wakes one waiter, and clears
+//! the bit only if there was none.
 
 use crate::{Host, Linux};
 use abi::futex::*;
@@ -20,15 +20,15 @@ use kernel::futex::wake_op::CAS_TRIES_MAX;
 use kernel::machine::Call;
 use kernel::trap::Out;
 
-// Values of [`Out::Host`] in place of a part that is done.
-/// The wait of a lock with inheritance: when it ends, the lock is tried again.
+// Values of [`Out::Host`] in place of a completed part.
+// The wait for a PI lock: when it ends, the lock is tried again.
 const TRY_AGAIN: isize = -1;
 /// Like [`TRY_AGAIN`], but the timeout is the program's.
 const TRY_AGAIN_UNTIL: isize = -2;
-/// A plain wait with our timeout, to look for the owner.
+/// A plain wait with our own timeout, to check the owner.
 const LOOK_AGAIN: isize = -3;
 
-/// The result that the end of such a wait has.
+/// The result at the end of such a wait.
 pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
     let is = |e: Errno| result == e.to_ret();
     let again = match kind {
@@ -45,7 +45,7 @@ pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
 
 /// How long a waiter waits before it checks whether the owner is alive.
 const LOOK: Nanos = Nanos::from_secs(1);
-/// [`LOOK_AGAIN`] as the host reads it.
+/// [`LOOK_AGAIN`]'s timeout as the host reads it.
 static PATIENCE: [u64; 2] = [1, 0];
 
 impl<M: Host> Linux<'_, M> {
@@ -61,7 +61,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A wait: one for a robust lock looks for its owner, unless it is bounded by a span, which would begin anew each time.
+    /// A wait: for a robust lock, it checks the owner, unless it has a relative time limit, which would restart each
+    /// time.
     fn shared_wait(&self, t: ThreadIdx, call: &Call) -> Out {
         let [addr, op, value, timeout, _, bitset] = call.args;
         let (op, value) = (op as u32, value as u32);
@@ -82,9 +83,9 @@ impl<M: Host> Linux<'_, M> {
         }
         let left = deadline.map(|deadline| deadline.at.since(self.clock(deadline.clock)));
         match left {
-            // As the host answers, which looks at the word first.
+            // Like the host, which checks the word first.
             Some(Nanos::ZERO) => Out::Host(*call, 0),
-            // When its own time is up, the owner is looked for once more.
+            // At its own deadline, the owner is checked once more.
             Some(left) if left <= LOOK => Out::Host(*call, LOOK_AGAIN),
             _ => Out::Host(wait_a_while(addr, value), LOOK_AGAIN),
         }
@@ -126,7 +127,7 @@ impl<M: Host> Linux<'_, M> {
             let args = [addr, u64::from(op), u64::from(marked), timeout, 0, u64::from(FUTEX_BITSET_MATCH_ANY)];
             return Ok(Out::Host(Call { nr: nr::FUTEX, args }, TRY_AGAIN_UNTIL));
         }
-        // Others keep writing to the word: the thread comes again.
+        // Others keep writing to the word: the thread tries again.
         Ok(self.start_over(t))
     }
 
@@ -146,19 +147,19 @@ impl<M: Host> Linux<'_, M> {
                 continue;
             }
             if free != 0 && self.wake_shared(addr) == 0 {
-                // No waiters; a newcomer takes it.
+                // No waiters: a newcomer can take it.
                 let _ = self.cas_u32(addr, free, 0);
             }
             return Ok(Out::Done(0));
         }
     }
 
-    /// Wakes one that waits in the host; how many there were.
+    /// Wakes one thread that waits in the host; returns how many there were.
     pub(super) fn wake_shared(&self, addr: u64) -> isize {
         self.host(&Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0] })
     }
 
-    /// If the owner in `word` is gone with its process: the lock at `addr` has none.
+    /// If the process of the owner in `word` has ended, marks the lock at `addr` as ownerless.
     fn bury_owner(&self, addr: u64, word: u32) -> bool {
         let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
         self.m.is_gone(word & FUTEX_TID_MASK) && self.cas_u32(addr, word, dead) == Ok(word)

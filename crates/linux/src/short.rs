@@ -1,9 +1,9 @@
-//! Reads that get less than they ask for, although there is more.
+//! Reads that return less than they ask for, although there is more.
 //!
-//! A stream gives what there is, and that is the answer. A file on a disk gives less only at its end, but asked in a form
-//! that does not wait, it also stops where the page cache does. What has no end (`/dev/zero`, `/dev/urandom`,
-//! `getrandom(2)`) stops when a signal is pending (`read_iter_zero`, `get_random_bytes_user`), and a tick or a kick, which
-//! the program must not see, is one. So the rest is read before the program hears of it.
+//! A stream returns what there is, which is the answer. A file on a disk returns less only at its end, but in the form
+//! that does not wait it also stops where the page cache ends. Endless files (`/dev/zero`, `/dev/urandom`,
+//! `getrandom(2)`) stop when a signal is pending (`read_iter_zero`, `get_random_bytes_user`), which may be a tick or a
+//! kick that the program must not see. So the rest is read before the call returns.
 
 use crate::host_call::{Tried, with};
 use crate::machine::Arg::{Out as Filled, Word};
@@ -15,17 +15,17 @@ use kernel::Call;
 use sync::Arena;
 use sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// Files of descriptors from here on are looked at each time.
+/// The kind of descriptors from here on is not remembered.
 const REMEMBERED: usize = 1 << 20;
 const CHUNK: usize = 4096;
 
-/// A kind of file, by what a read says that gets less than it asks for.
+/// A kind of file, by what a short read means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum File {
     /// Nothing more is there now: a socket, a pipe, a terminal, a counter.
     Stream = 1,
-    /// The file ends here, or the page cache does.
+    /// The end of the file, or of the page cache.
     OnDisk = 2,
     /// A signal was pending.
     Endless = 3,
@@ -37,7 +37,7 @@ impl File {
     }
 }
 
-/// The files of descriptors that have been looked at, until they are closed.
+/// The kinds of descriptors that were examined, until they are closed.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     of: Arena<AtomicU8, CHUNK, { REMEMBERED / CHUNK }>,
@@ -46,7 +46,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// These descriptors stand for other files from now on, or for none.
+    /// Descriptors in this range refer to other files from now on, or to none.
     pub(crate) fn forget(&self, first: u32, last: u32) {
         if first == last {
             self.of.get(first as usize).into_iter().for_each(|file| file.store(0, Relaxed));
@@ -81,10 +81,10 @@ impl Files {
     }
 }
 
-/// The kind by the file's mode and device number; `None` if the host does not tell them.
+/// The kind by the file's mode and device number; `None` if the host does not report them.
 fn look(m: &impl Host, fd: u32) -> Option<File> {
-    /// The major number of `/dev/zero` and its kin (`MEM_MAJOR`), and the minor numbers of those that have no end: `zero`, `full`,
-    /// `random`, `urandom`. Another, `kmsg`, has records.
+    /// The major number of `/dev/zero` and similar devices (`MEM_MAJOR`), and the minor numbers of the endless ones:
+    /// `zero`, `full`, `random`, `urandom`. Another, `kmsg`, has records.
     const MEMORY: u64 = 1;
     const ENDLESS: [u32; 4] = [5, 7, 8, 9];
     // `struct stat` has 144 bytes; st_mode is the word at byte 24, st_rdev the two at byte 40.
@@ -104,7 +104,7 @@ impl<M: Host> Linux<'_, M> {
         self.state().files.find(&self.m, fd as u32)
     }
 
-    /// A `read(2)` in a form that does not wait has got so much.
+    /// A `read(2)` in the form that does not wait has returned `got` bytes.
     pub(crate) fn read_in_part(&self, call: &Call, got: isize) -> Tried {
         let [fd, at, len, ..] = call.args;
         if got as u64 >= len.min(MAX_RW_COUNT) {
@@ -123,15 +123,15 @@ impl<M: Host> Linux<'_, M> {
             more if more > 0 && (more as u64) < left => Tried::RestInHost(got + more, rest_of_read(call, got + more)),
             more if more >= 0 => Tried::Done(got + more),
             again if again == Errno::EAGAIN.to_ret() => Tried::RestInHost(got, rest_of_read(call, got)),
-            // The next read says what is wrong.
+            // The next read reports the error.
             _ => Tried::Done(got),
         }
     }
 
-    /// The result of a read from a FIFO that nobody has opened for writing: it is at its end, and poll(2) says so only when there has
-    /// been a writer (`pipe_poll`). `None`: it waits.
+    /// The result of a read from a FIFO that nobody has opened for writing: end of file, which poll(2) reports only if
+    /// there has been a writer (`pipe_poll`). `None`: it waits.
     ///
-    /// It reads by another description, which does not wait.
+    /// Reads through another file description, which does not wait.
     pub(crate) fn read_without_writer(&self, call: &Call) -> Option<isize> {
         if !matches!(call.nr, nr::READ | nr::READV) || !facts::is_pipe(&self.m, call.args[0]) {
             return None;
@@ -142,7 +142,7 @@ impl<M: Host> Linux<'_, M> {
         (result != Errno::EAGAIN.to_ret()).then_some(result)
     }
 
-    /// `getrandom(2)` has got so much.
+    /// `getrandom(2)` has returned `got` bytes.
     pub(crate) fn random_in_part(&self, call: &Call, got: isize) -> Tried {
         if got as u64 >= call.args[1].min(MAX_RW_COUNT) {
             return Tried::Done(got);
@@ -152,7 +152,7 @@ impl<M: Host> Linux<'_, M> {
         Tried::RestInHost(got, Call { nr: call.nr, args })
     }
 
-    /// The rest of a read that the carrier has made with tick and kick open, if one of them has cut it short.
+    /// The rest of a read that the carrier has made with tick and kick unblocked, if one of them has cut it short.
     pub(crate) fn rest_of_disturbed(&self, call: &Call, got: isize) -> Option<Call> {
         let reads = matches!(call.nr, nr::READ | nr::PREAD64);
         let short = reads && got > 0 && (got as u64) < call.args[2].min(MAX_RW_COUNT);
@@ -160,7 +160,8 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The rest of a call that ends only when it has moved everything, if one of our signals has cut it short after `done` bytes.
+/// The rest of a call that only ends when it has moved everything, if one of our signals has cut it short after `done`
+/// bytes.
 #[must_use]
 pub fn rest_of_cut(call: &Call, done: isize) -> Option<Call> {
     let [fd, at, len, flags, to, size] = call.args;
@@ -174,7 +175,7 @@ pub fn rest_of_cut(call: &Call, done: isize) -> Option<Call> {
     Some(Call { nr: call.nr, args: [fd, at + done, len - done, flags, to, size] })
 }
 
-/// The call for what is left; the part has been moved. It moves no more than one call would have.
+/// The call for the rest after a part was moved. It moves no more than a single call would have.
 fn rest_of_read(call: &Call, got: isize) -> Call {
     let [fd, at, len, offset, ..] = call.args;
     let (at, len) = (at + got as u64, len.min(MAX_RW_COUNT) - got as u64);

@@ -1,16 +1,17 @@
-//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork work on it; the
-//! signals are moved to it.
+//! `signalfd(2)`. The descriptor is the host's, so that `poll(2)`, `epoll(7)`, `dup(2)` and fork work on it; signals
+//! are moved to the host.
 //!
-//! Signals of the process as a whole that some descriptor names and that every thread blocks are *left* to the host: the machine
-//! does not take them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon as a
-//! thread unblocks such a signal or waits for it, it is ours again, with its pending instances. So are those that were sent to
-//! the only thread of a process.
+//! Signals of the whole process that some descriptor reads and every thread blocks are *left* to the host: the machine
+//! does not take them when they arrive from outside, and one sent inside that no thread takes is queued there. As soon
+//! as a thread unblocks such a signal or waits for it, it is ours again, with its pending instances. So are those that
+//! were sent to the only thread of a process.
 //!
-//! Sender and unblocking thread synchronise by the lock of the process's signals: the sender marks the signal as left while it
-//! finds that all block it; the thread changes its mask under the lock and then reads the mark.
+//! Sender and unblocking thread synchronise through the lock of the process's signals: the sender finds that all
+//! threads block the signal and marks it as left under the lock; the thread changes its mask under the lock and then
+//! reads the mark.
 //!
-//! A signal that was sent to one of several threads, and that it blocks, stays here: whoever unblocks it must not get it. Calls of
-//! that thread find it by `lent`.
+//! A signal that was sent to one of several threads, and that it blocks, stays here: other threads that unblock it must
+//! not get it. Calls of that thread find it through `lent`.
 
 use crate::{Host, Linux, left};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
@@ -30,7 +31,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// All signals that a descriptor was made for: a forked child inherits the descriptors.
+    /// All signals that a descriptor was ever made for. A forked child inherits the descriptors.
     pub fn named(&self) -> SigSet {
         SigSet(self.named.load(Relaxed))
     }
@@ -57,13 +58,13 @@ impl<M: Host> Linux<'_, M> {
         out
     }
 
-    /// `rt_sigpending(2)`: what is pending here, and what is left to the host.
+    /// `rt_sigpending(2)`: what is pending here and at the host.
     pub(crate) fn sys_sigpending(&self, t: ThreadIdx, call: &Call) -> Out {
         let [to, size, ..] = call.args;
         if size as usize > SigSet::SIZE {
             return Errno::EINVAL.into();
         }
-        // First, because a signal that is received by that may be left to the host.
+        // First, because receiving may leave a signal to the host.
         let here = self.pending_signals(t);
         let left = self.state().descriptors.left();
         let at_host = if left.is_empty() { left } else { left::pending(&self.m) & left };
@@ -72,8 +73,8 @@ impl<M: Host> Linux<'_, M> {
         if wanted.is_empty() { Out::Done(0) } else { self.m.write(to, wanted).into() }
     }
 
-    /// `rt_sigtimedwait(2)`: takes the signal of the lowest number, one that is pending here or one that is left to the host; waits
-    /// if there is none.
+    /// `rt_sigtimedwait(2)`: takes the signal with the lowest number, pending here or left to the host; waits if there
+    /// is none.
     pub(crate) fn sys_sigtimedwait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Result<Out, Errno> {
         let [set, info, timeout, size, ..] = call.args;
         SigSet::check_size(size as usize)?;
@@ -87,7 +88,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Takes a signal of `wanted`, of which those of `left` are left to the host.
+    /// Takes a signal of `wanted`; those of `left` are left to the host.
     fn take_lowest(&self, t: ThreadIdx, wanted: SigSet, left: SigSet) -> Option<SigInfo> {
         let here = self.process().signals.lock().pending(&self.thread(t).signals.0.lock()) & wanted;
         let at_host = left::pending(&self.m) & left;
@@ -124,15 +125,15 @@ impl<M: Host> Linux<'_, M> {
             false => self.take_shared_signal(t, only),
         };
         while let Some(info) = take() {
-            // A timer that is not read as fast as it expires has one signal there, not many.
+            // A timer that expires faster than its signals are read has only one signal there.
             if info.code() != si_code::TIMER || !left::pending(&self.m).contains(signal) {
                 left::queue(&self.m, &info);
             }
         }
     }
 
-    /// Tells the machine what is left to the host, and again if another thread has changed that meanwhile: the last word must be what
-    /// holds.
+    /// Tells the machine which signals are left to the host, and repeats it if another thread has changed the set
+    /// meanwhile, so that the last value told is the current one.
     fn tell_left(&self) {
         loop {
             let left = self.state().descriptors.left();
@@ -143,8 +144,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A thread's mask has changed, or it waits for signals in spite of it: what it takes of the
-    /// signals left to the host is ours again.
+    /// A thread's mask has changed, or it waits for blocked signals: takes back those signals left to the host that it
+    /// takes.
     #[inline]
     pub(crate) fn reclaim_signals(&self, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
         let left = self.state().descriptors.left();

@@ -1,9 +1,8 @@
-//! Job control at the terminal (`__tty_check_change`): a process group that is not in front there and reads,
-//! changes modes, or writes where writers are stopped, gets SIGTTIN or SIGTTOU, and the call is made again when it
-//! goes on.
+//! Job control at the terminal (`__tty_check_change`): a background process group that reads, changes modes, or writes
+//! where writers are stopped, gets SIGTTIN or SIGTTOU, and the call is repeated when the group continues.
 //!
-//! The host would judge by the carrier's mask, and carriers block both signals: it takes them for ignored. So it is
-//! looked before the call whether it is such a one. Blocked or ignored by the *thread*, the host's answer is right.
+//! The host would judge by the carrier's mask, and carriers block both signals, which counts as ignoring them. So the
+//! call is checked here first. If the *thread* blocks or ignores the signal, the host's answer is right.
 
 use crate::facts;
 use crate::machine::Arg::{Out as Filled, Word};
@@ -20,10 +19,10 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use kernel::wait::{Deadline, Wait};
 
-/// The signal comes by way of the host, as to all processes of the group. After this the thread looks again: another
-/// thread may have handled it.
+/// How long the signal, which comes through the host as for all processes of the group, is awaited. After this the
+/// thread checks again: another thread may have handled the signal.
 const PATIENCE: Nanos = Nanos(200_000_000);
-/// The host stops the process, and no thread hears of it.
+/// How long the host may take to stop the process, which no thread notices.
 const UNTIL_STOPPED: Nanos = Nanos(5_000_000);
 
 /// In `c_lflag`.
@@ -31,7 +30,7 @@ const TOSTOP: u32 = 0o400;
 /// The number of ancestors that are examined.
 const GENERATIONS_MAX: usize = 64;
 
-/// How a process stands to its terminal that another process group has.
+/// A process whose terminal has another foreground group.
 struct Background {
     /// The process group is orphaned: no member of the session would continue it if it stopped.
     orphaned: bool,
@@ -54,7 +53,7 @@ impl<M: Host> Linux<'_, M> {
             let error = if call.nr == nr::IOCTL && call.args[1] == TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO };
             return Some(error.into());
         }
-        // To the whole group, this process with it.
+        // To the whole group, including this process.
         self.host(&Call { nr: nr::KILL, args: [0, signal.raw() as u64, 0, 0, 0, 0] });
         let patience = if self.simple_stops().contains(signal) { UNTIL_STOPPED } else { PATIENCE };
         self.begin_wait(t, Wait::Terminal);
@@ -62,8 +61,8 @@ impl<M: Host> Linux<'_, M> {
         Some(Out::Blocked)
     }
 
-    /// Whether `fd` is a terminal, where a read may end without a byte (VTIME) and there is job control. Not so the other side
-    /// of a pseudo-terminal.
+    /// Whether `fd` is a terminal, where a read may return no byte (VTIME) and there is job control. False for the
+    /// master side of a pseudo-terminal.
     pub(crate) fn is_terminal(&self, fd: u64) -> bool {
         self.ask(nr::IOCTL, &mut [Word(fd), Word(TCGETS), Filled(&mut [0; 36])]) == 0 && !self.is_other_side(fd)
     }
@@ -72,7 +71,7 @@ impl<M: Host> Linux<'_, M> {
         self.ask(nr::IOCTL, &mut [Word(fd), Word(TIOCGPTN), Filled(&mut [0; 4])]) == 0
     }
 
-    /// If `fd` is the terminal of our session and another process group is in front there.
+    /// `Some` if `fd` is the terminal of our session and another process group is in the foreground.
     fn in_background(&self, fd: u64) -> Option<Background> {
         let mut front = [0; 4];
         // The host refuses if the terminal is not our session's.
@@ -82,7 +81,7 @@ impl<M: Host> Linux<'_, M> {
             return None;
         }
         let mine = self.ask(nr::GETPGRP, &mut []) as i32;
-        // The other side of a pseudo-terminal answers for the terminal, but has no job control.
+        // The master side of a pseudo-terminal answers for the terminal, but has no job control.
         if front == mine || self.is_other_side(fd) {
             return None;
         }
@@ -93,8 +92,8 @@ impl<M: Host> Linux<'_, M> {
         Some(Background { orphaned: self.is_orphaned(mine), stops_writers })
     }
 
-    /// Whether nobody in the session would continue the group (`will_become_orphaned_pgrp`), as far as our own ancestors
-    /// tell: the first of them in another group counts, if it is of the same session.
+    /// Whether nobody in the session would continue the group (`will_become_orphaned_pgrp`), judged by our own
+    /// ancestors: the first of them in another group counts, if it is in the same session.
     fn is_orphaned(&self, group: i32) -> bool {
         let session = self.ask(nr::GETSID, &mut [Word(0)]) as i32;
         let mut pid = self.config().pid.0;
@@ -115,20 +114,20 @@ impl<M: Host> Linux<'_, M> {
         write!(procfs::text::Room::new(&mut path), "/proc/{pid}/stat").ok()?;
         let mut bytes = [0; 512];
         let stat = facts::read_file(&self.m, CStr::from_bytes_until_nul(&path).ok()?, &mut bytes);
-        // The name is in brackets and may hold any bytes. State, parent, group, session follow.
+        // The name is in parentheses and may hold any bytes. State, parent, group, session follow.
         let after_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
         let mut fields = core::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace().skip(1);
         let mut id = || fields.next()?.parse().ok();
         Some([id()?, id()?, id()?])
     }
 
-    /// The call is made again, unless a handler without SA_RESTART ran (`-ERESTARTSYS`).
+    /// The call is repeated, unless a handler without SA_RESTART ran (`-ERESTARTSYS`).
     pub(crate) fn terminal_finished(&self, t: ThreadIdx) -> Option<isize> {
         (self.thread(t).wait.timed_out() || self.interrupted(t)).then_some(Errno::ERESTARTSYS.to_ret())
     }
 }
 
-/// Whether this ioctl(2) is for process groups in front only (`tty_check_change` in `drivers/tty`).
+/// Whether this ioctl(2) is only for foreground process groups (`tty_check_change` in `drivers/tty`).
 pub(crate) fn changes_terminal(request: u64) -> bool {
     matches!(
         request,

@@ -27,10 +27,10 @@ pub(crate) enum Sent {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// Sends what the call has left after `part` bytes.
+    /// Sends the rest of the call after `part` bytes.
     pub(crate) fn send_pieces(&self, call: &Call, part: u64) -> Sent {
         let Ok((pieces, total)) = self.pieces_of(call) else {
-            // The host says what is wrong with the call.
+            // The host returns the right error.
             return Sent::Done(self.send_at_once(call));
         };
         let result = if part == 0 { self.send_at_once(call) } else { self.send_rest(call, pieces, part, total) };
@@ -62,7 +62,7 @@ impl<M: Host> Linux<'_, M> {
         self.get(pieces.at.wrapping_add(i * 16))
     }
 
-    /// The whole call.
+    /// Sends everything at once, without waiting.
     fn send_at_once(&self, call: &Call) -> isize {
         let a = &call.args;
         self.host(&match call.nr {
@@ -71,7 +71,7 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// Sends the first piece that is left after `part` bytes. Control data went with the first part.
+    /// Sends the first remaining piece after `part` bytes. Control data went with the first part.
     fn send_rest(&self, call: &Call, pieces: Pieces, part: u64, total: u64) -> isize {
         let mut skip = part;
         for i in 0..pieces.count {
@@ -88,7 +88,7 @@ impl<M: Host> Linux<'_, M> {
     fn send_piece(&self, call: &Call, at: u64, len: u64, is_last: bool) -> isize {
         let [fd, _, flags, ..] = call.args;
         let flags = match call.nr {
-            // The last piece alone ends the record or carries the urgent byte.
+            // Only the last piece ends the record or carries the urgent byte.
             nr::SENDMSG if is_last => flags,
             nr::SENDMSG => flags & !(MSG_EOR | MSG_OOB),
             _ if facts::is_socket(&self.m, fd) => 0,

@@ -7,7 +7,7 @@ use procfs::permission::{Caller, Options, Owner};
 use procfs::{HidePid, Node as Shown, ThreadId, Threads};
 use rustix::io::Errno;
 
-/// The thread that asks, as the kernel tells it.
+/// The thread that makes a request, as the kernel names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
     /// Its user id for files.
@@ -104,7 +104,7 @@ fn owner(host: &Host, process: Process) -> Result<Owner, Errno> {
     Ok(owner)
 }
 
-/// Whether a process shows to somebody, and whether what is inside may be looked at.
+/// Whether a process is visible to the asker, or, if `inside`, whether the asker may access its files.
 ///
 /// # Errors
 /// ENOENT or EPERM, as the mount hides.

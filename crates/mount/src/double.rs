@@ -4,9 +4,9 @@
 //! memory and descriptors: it enters, takes on the asker's rights, acts, and ends, while the thread that made it waits. Files
 //! that it opens are open here as well.
 //!
-//! The asker may be the superuser of its namespace and could look into the double. Therefore a process that serves a
-//! mount must not be traceable (PR_SET_DUMPABLE), which applies to its memory in every process. The asker could also
-//! stop or kill the double, so there is one double at a time, and nobody waits for ever.
+//! The asker may be the superuser of its namespace and could read the double's memory. Therefore a process that serves
+//! a mount must not be traceable (PR_SET_DUMPABLE), which applies to its memory in every process. The asker could also
+//! stop or kill the double, so there is one double at a time, and every wait for it has a time limit.
 
 use crate::rights::Rights;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -25,13 +25,14 @@ const STACK: usize = 256 << 10;
 /// The time limit of a double, and of the wait for another one.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// There is one.
+/// A double exists.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// Runs `act` in the namespace of these rights, with these rights. `own` are the capabilities of the caller.
 ///
 /// # Errors
-/// Those of `act`; EACCES if the namespace cannot be entered, EBUSY if the double, or another one, does not come to an end.
+/// Those of `act`; EACCES if the namespace cannot be entered, EBUSY if the double, or another one, does not end in
+/// time.
 pub(crate) fn act<R, A: FnOnce() -> Result<R, Errno>>(
     rights: &Rights,
     own: &CapabilitySets,
@@ -78,7 +79,7 @@ fn in_double<R, W: FnOnce() -> R>(work: W) -> Result<R, Errno> {
     let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
     loop {
         match rustix::event::poll(&mut [PollFd::new(&double, PollFlags::IN)], Some(&patience)) {
-            // Whether the process has ended meanwhile does not matter.
+            // It does not matter if the process has ended meanwhile.
             Ok(0) => drop(rustix::process::pidfd_send_signal(&double, Signal::KILL)),
             Ok(_) => break,
             Err(_) => {}

@@ -71,7 +71,7 @@ impl Host {
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&self.root, process.pid.to_string(), flags, Mode::empty())?;
-        // The descriptor stands for one process for ever: is it the one that is meant?
+        // The descriptor always denotes one process: is it the right one?
         let line = self.read_line(folder.as_fd(), "stat")?;
         if Line::parse(&line).is_none_or(|stat| stat.get(Field::StartTime) != process.began) {
             return Err(Errno::SRCH);
@@ -109,7 +109,7 @@ impl Host {
         self.at(process, path, attributes)
     }
 
-    /// The inode of what a link below the root stands for.
+    /// The inode of the target of a link below the root.
     ///
     /// # Errors
     /// As [`Host::at`].
@@ -142,7 +142,7 @@ pub fn attributes(folder: BorrowedFd<'_>, path: &Path) -> Result<Stat, Errno> {
     rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }
 
-/// Opens a file or directory; nothing is waited for, now or when it is read.
+/// Opens a file or directory; neither opening nor reading it blocks.
 ///
 /// # Errors
 /// The host's.

@@ -1,10 +1,10 @@
 //! The host's `/proc` with Entresol's threads in it, as a FUSE file system for `ps`, `top`, `htop` and exporters.
 //!
 //! The host shows carriers where the program has threads. Here each process under Entresol has its own threads below
-//! `task/`, as its state page tells them, and files about a thread are made by the same functions as those that the program
-//! itself reads (`procfs::text`). Everything else is the host's, passed on.
+//! `task/`, taken from its state page. The functions that write the files about a thread are those that the program's
+//! own kernel uses (`procfs::text`). Everything else is the host's, passed on.
 //!
-//! **May touch:** the host's `/proc` by a descriptor, what it is told of processes, `/dev/fuse`.
+//! **May touch:** the host's `/proc` by a descriptor, snapshots of processes, `/dev/fuse`.
 //!
 //! **Start reading at** [`tree`] (names, attributes, links, listings), then [`file`](mod@file) and [`text`].
 //!
@@ -17,8 +17,9 @@
 //! | [`rights`] | the rights of the process that asks, with which everything is done |
 //! | [`serve`], [`mounted`] | `/dev/fuse` and the mount point; the rest knows nothing of FUSE and is tested without it |
 //!
-//! Nothing here can stop or slow a program that is watched: its service thread makes snapshots, at most a hundredth of the
-//! time, and they are read by copying. Something that died in between answers ESRCH or ENOENT, never a mixture.
+//! Nothing here can stop or slow a program that is watched: its service thread makes snapshots, at most a hundredth of
+//! the time, and they are read by copying. If something ends in between, the result is ESRCH or ENOENT, never a
+//! mixture.
 //!
 //! # Rights
 //! A FUSE daemon that answered with its own rights would be a way around the host's rules. Without `--allow-other` the

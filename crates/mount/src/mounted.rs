@@ -1,12 +1,12 @@
 //! The tree on a folder of this machine: serving and unmounting.
 //!
-//! A mount ends in one of two ways. If it is unmounted, the kernel ends the connection, and the path is no longer
-//! ours, perhaps already another's. If the server is asked to end, it removes the mount from its path, if it is still
-//! there.
+//! A mount ends in one of two ways. If it is unmounted, the kernel ends the connection, and its path may already be
+//! another mount's. If the server is asked to end, it removes the mount from its path, if the mount is still there.
 //!
-//! It is there if the connection lives (`fuse_dev_poll` says POLLERR without one) *and* the path is on its device.
+//! The mount is there if the connection lives (`fuse_dev_poll` reports POLLERR without one) *and* the path is on its
+//! device.
 //! Neither alone is enough: a copy of the mount in another namespace keeps the connection alive, and the number of a
-//! removed device is given out again.
+//! removed device is reused.
 
 use crate::serve::{self, FileSystem};
 use crate::tree::Tree;
@@ -29,7 +29,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the tree there; `all_users`: each of them may look, with his own rights.
+    /// Mounts the tree on `folder`; `all_users`: all users may access it, each with their own rights.
     ///
     /// # Errors
     /// Those of mounting: no `/dev/fuse`, no right, no `fusermount3`.
@@ -50,7 +50,7 @@ impl Mounted {
     /// Serves until the kernel ends the connection.
     ///
     /// # Errors
-    /// No more threads, or the kernel says what nobody understands.
+    /// There are no more threads, or the kernel sent a request that cannot be parsed.
     pub fn serve(self) -> io::Result<()> {
         let mut session = self.session.spawn()?;
         let served = join(&mut session);
@@ -82,11 +82,11 @@ fn device(folder: &Path) -> host::Result<(u32, u32)> {
 }
 
 impl Unmounter {
-    /// Removes it from the tree at once, if it is still there. Files that are open in it stay open until it is no
-    /// longer served, and then answer ENOTCONN.
+    /// Removes the mount at once, if it is still there. Files that are open in it stay open until it is no longer
+    /// served, and then return ENOTCONN.
     ///
     /// # Errors
-    /// Neither the host nor `fusermount3` does it.
+    /// Neither the host nor `fusermount3` can remove it.
     pub fn unmount(&self) -> io::Result<()> {
         if !self.is_connected()? || device(&self.folder) != Ok(self.device) {
             return Ok(());

@@ -75,7 +75,7 @@ pub const ROOT: u64 = 1;
 /// The first of the others.
 const FIRST: u64 = 2;
 
-/// The numbers that the kernel has, and how often it was told each.
+/// The nodes that the kernel knows by number, and how often it was given each.
 #[derive(Debug, Default)]
 pub struct Nodes(Mutex<HashMap<u64, (Arc<Node>, u64)>>);
 
@@ -84,7 +84,7 @@ impl Nodes {
     pub fn tell(&self, node: Node) -> u64 {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut number = node.number();
-        // Once in many thousand million nodes two have the same.
+        // Two nodes have the same number once in many thousand million.
         while known.get(&number).is_some_and(|(other, _)| **other != node) {
             number = number.wrapping_add(1).max(FIRST);
         }

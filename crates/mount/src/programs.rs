@@ -19,7 +19,7 @@ pub trait Watch: Send + Sync + 'static {
 pub struct Seen {
     /// The process's latest snapshot; `None` if it does not run under Entresol or does not answer.
     pub snapshot: Option<Snapshot>,
-    /// How long it stays the freshest: the process makes no other one before, or does not answer.
+    /// How long the snapshot stays valid: the process makes no other one before that, or does not answer.
     pub lasts: Duration,
 }
 
@@ -66,7 +66,7 @@ const KNOWN_MAX: usize = 4096;
 /// `None`: not looked yet.
 type Known = Option<(Instant, Option<Arc<Program>>)>;
 
-/// All programs, each looked at when it is asked for.
+/// All programs, each read when it is requested.
 pub struct Programs {
     watch: Box<dyn Watch>,
     known: Mutex<HashMap<Process, Arc<Mutex<Known>>>>,
@@ -84,7 +84,7 @@ impl Programs {
         Programs { watch: Box::new(watch), known: Mutex::default() }
     }
 
-    /// The process, if it runs under Entresol. One that does not answer holds up nobody who asks for another.
+    /// The process, if it runs under Entresol. One that does not answer delays no request for another.
     pub fn find(&self, process: Process) -> Option<Arc<Program>> {
         let slot = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -78,7 +78,8 @@ impl Lender {
         // A thread in a PID namespace that is not visible here has no id.
         let thread = Pid::from_raw(asker.tid).ok_or(Errno::ACCESS)?;
         let namespace = self.namespace(host, asker)?;
-        // In the namespace that the mount was made for the capabilities of this process, outside of it, are nobody's.
+        // In the namespace for which the mount was made, the capabilities of this process, which is outside of it, do
+        // not count.
         let capabilities = match namespace {
             Where::UsedIn => CapabilitySet::empty(),
             _ => thread::capabilities(Some(thread)).map_err(|_| Errno::ACCESS)?.effective,

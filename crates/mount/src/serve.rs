@@ -85,7 +85,7 @@ pub(crate) fn mount(
     Session::new(FileSystem::new(tree, options), to, &config(all_users))
 }
 
-/// Serves a mount that somebody else has made, by its descriptor of `/dev/fuse`.
+/// Serves a mount that another process has made, by its descriptor of `/dev/fuse`.
 ///
 /// # Errors
 /// The kernel speaks another protocol, or is gone.
@@ -185,7 +185,7 @@ impl FileSystem {
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Neither changes anything but speed, or who sees a truncation: where the kernel has it not, it goes without.
+        // These change only the speed, or who notices a truncation; a kernel without them works as well.
         let _ = config.set_max_write(WRITE_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
@@ -366,7 +366,7 @@ impl Filesystem for FileSystem {
         }
     }
 
-    /// A listing is complete for what lives throughout, and lists nothing twice. Rewinding makes it anew.
+    /// A listing has every entry that lives throughout, and none twice. Rewinding starts a new one.
     fn readdir(&self, request: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let listing = match self.listings.find(handle) {
             Ok(listing) => listing,

@@ -15,7 +15,7 @@ use state::{Place, Thread, Wait};
 
 /// The longest text without what the host's adds.
 const SIZE: usize = 8 << 10;
-/// The first 64 CPUs of a mask are told.
+/// Only the first 64 CPUs of a mask are shown.
 const CPUS_TOLD: u32 = 64;
 
 /// The owner of a file.

@@ -122,7 +122,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Its place in the host's tree, or the place that stands for it.
+    /// Its place in the host's tree, or the place that replaces it.
     fn place(node: &Node) -> (Option<Process>, Vec<u8>) {
         match node.whose {
             Whose::Thread(process, _) => {
@@ -171,7 +171,7 @@ impl Tree {
             (Whose::Machine, b"self") => Ok(asker.facts(&self.host)?.process.to_string().into_bytes()),
             (Whose::Machine, b"thread-self") => {
                 let pid = asker.facts(&self.host)?.process;
-                // Which of its threads a carrier has at the moment cannot be told: the main one stands for it.
+                // It is unknown which thread a carrier runs at the moment: return the main thread.
                 let program = self.host.process(pid).ok().and_then(|process| self.programs.find(process));
                 let tid = if program.is_some() { pid } else { asker.tid };
                 Ok(format!("{pid}/task/{tid}").into_bytes())
@@ -189,7 +189,7 @@ impl Tree {
         self.on_host(asker, node, |folder, path| rustix::fs::accessat(folder, path, want, AtFlags::EACCESS))
     }
 
-    /// `chmod(2)` and `chown(2)`: the host says who may, and of which files.
+    /// `chmod(2)` and `chown(2)`: the host decides who may, and for which files.
     ///
     /// # Errors
     /// As [`Tree::find`], and the host's refusal.
@@ -257,7 +257,7 @@ impl Tree {
     /// As [`Tree::find`], and the host's refusal.
     pub fn open(&self, asker: &Asker, node: &Node, flags: OFlags) -> Result<Opened, Errno> {
         self.check(asker, node, false)?;
-        // The host's own of the same name says who may, of ours as well.
+        // The host's file of the same name decides who may open it, also for ours.
         let kept = OFlags::ACCMODE | OFlags::TRUNC | OFlags::APPEND;
         let file = self.on_host(asker, node, |folder, path| host::open(folder, path, flags & kept))?;
         Ok(match self.ours(node) {
@@ -303,7 +303,7 @@ impl Tree {
         let program = self.programs.find(process).ok_or(Errno::SRCH)?;
         let below = |path: &[u8]| Node { whose: Whose::Process(process), path: path.to_vec() };
         if file == File::Stack {
-            // The host says who may know.
+            // The host decides who may read it.
             self.on_host(asker, &below(b"stack"), host::read)?;
         }
         // Following this link needs what knowing where a thread waits needs (PTRACE_MODE_READ).

@@ -19,7 +19,7 @@ use watch::{Watched, fetch, printable};
 /// The media type of OpenMetrics.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Writes them, or serves them for ever.
+/// Writes the figures, or serves them for ever.
 ///
 /// # Errors
 /// Those of the output or the address.
@@ -53,7 +53,7 @@ pub fn text(watched: Vec<Watched>, processes: bool) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// One look at everything.
+/// All figures at one moment.
 #[derive(Debug)]
 struct Figures {
     watched: Vec<Watched>,

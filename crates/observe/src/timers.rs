@@ -36,10 +36,10 @@ enum What {
     },
 }
 
-/// Asks and prints.
+/// Requests the timers of a process and prints them.
 ///
 /// # Errors
-/// The process cannot be asked, or the answer not be written.
+/// The process does not answer, or the output cannot be written.
 pub fn timers(request: &TimersArguments) -> anyhow::Result<i32> {
     match (&request.what, request.pid) {
         (Some(What::Dump { pid, output }), _) => {

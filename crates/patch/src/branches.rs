@@ -1,8 +1,8 @@
 //! Finds branches into the middle of bytes that a patch would replace.
 //!
 //! Within its function the planner sees every branch, because it decodes the function. But compilers also move cold
-//! parts of a function far away, and assembly jumps where it likes. To find such branches without decoding
-//! everything, treat *every byte* as if it began a branch, keep the few that would land beside a system call, and
+//! parts of a function far away, and assembly may jump anywhere. To find such branches without decoding
+//! everything, treat *every byte* as if it began a branch, keep the few that would land near a system call, and
 //! decode the function around one only if it would spoil a patch.
 
 use alloc::collections::TryReserveError;
@@ -33,7 +33,7 @@ pub(crate) struct Branches {
 
 /// Bytes on each side of a `syscall` that a patch may reach.
 pub(crate) const REACH: usize = 40;
-/// Bytes a bit of the neighbourhood map stands for.
+/// How many bytes one bit of the neighbourhood map covers.
 const GRAIN: usize = 32;
 
 impl Branches {
@@ -89,15 +89,13 @@ impl Branches {
     }
 }
 
-/// Bytes that are looked at together.
+/// How many bytes are compared at a time.
 const BLOCK: usize = 64;
 
-/// Which of the first 64 bytes may be the opcode of a branch with a 32-bit displacement:
-/// `call`, `jmp`, or `0f` and a condition. Code is never so long that the displacement's
-/// last byte is not a mere sign.
+/// Which of the first 64 bytes may be the opcode of a branch with a 32-bit displacement: `call`, `jmp`, or `0f` and a
+/// condition. Code is so short that the highest byte of the displacement only repeats the sign.
 ///
-/// No branch of ours depends on what is found: half of all such blocks contain one, and the processor would
-/// guess wrong every time.
+/// No branch here depends on the result: half of all such blocks contain one, and the processor would often mispredict.
 #[inline(always)]
 fn opcodes(bytes: &[u8]) -> u64 {
     const BEHIND: usize = 5;
@@ -152,8 +150,7 @@ fn short<'a>(bytes: &'a [u8], function: &Range<usize>, inside: Range<usize>) -> 
     })
 }
 
-/// Whether the byte at `from` really belongs to a branch into `inside`. Where nobody knows
-/// what the byte is, it does.
+/// Whether the byte at `from` really belongs to a branch into `inside`. True if it is unknown what the byte is.
 fn is_branch_into(code: &Code<'_>, from: usize, inside: &Range<usize>) -> bool {
     let address = code.address + from as u64;
     let Some((function, _)) = code.functions.last_from(address) else { return true };

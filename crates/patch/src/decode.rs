@@ -1,10 +1,10 @@
 //! The length and the kind of one x86-64 instruction.
 //!
 //! A general disassembler costs 0.3 ms to start and a quarter of a megabyte, in every
-//! program that we enter. Patching asks little of an instruction: how long it is, where
-//! it may go, which fields depend on its own address, whether it touches a vector
-//! register. This decoder answers that and no more; what it does not know it refuses, and
-//! the code around it stays unpatched. The tests hold it against a general disassembler.
+//! program that we enter. Patching needs to know little of an instruction: its length, where
+//! it may branch to, which fields depend on its own address, whether it uses a vector
+//! register. This decoder finds just that; it refuses what it does not know, and
+//! the code around it stays unpatched. The tests compare it with a general disassembler.
 //!
 //! Tables: Intel SDM volume 2, appendix A ("Opcode Map").
 

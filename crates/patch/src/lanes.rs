@@ -1,9 +1,9 @@
-//! Sixteen bytes looked at together. A library of two megabytes is looked through twice at every start of a program,
-//! so this is much of what the planner costs.
+//! Compares sixteen bytes at a time. A library of two megabytes is searched twice at every start of a program, so this
+//! is much of the cost of the planner.
 
 use wide::u8x16;
 
-/// How many bytes are looked at together.
+/// How many bytes are compared at a time.
 pub(crate) const COUNT: usize = 16;
 
 /// The bytes from `at` on.
@@ -20,7 +20,7 @@ pub(crate) fn are(lanes: u8x16, byte: u8) -> u8x16 {
     lanes.simd_eq(u8x16::splat(byte))
 }
 
-/// The answers as bits, the first byte's lowest.
+/// The results as bits, the first byte's lowest.
 #[inline(always)]
 pub(crate) fn bits(answers: u8x16) -> u64 {
     u64::from(answers.to_bitmask())

@@ -6,11 +6,11 @@
 //! **May touch:** byte slices. Mapping and protecting memory is the image's business.
 //!
 //! **Start reading at** [`plan`], in this order:
-//! 1. [`elf`]: what lies where in an object that is already in memory.
+//! 1. [`elf`]: the parts of an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write; [`Stubs`]: those of a whole piece of code.
 //! 4. [`point`]: jumps and breakpoints that make scheduling points of other code.
-//! 5. [`Places`]: which program counter the program would have while it is in a stub.
+//! 5. [`Places`]: the program counter that the program would have while it is in a stub.
 //!
 //! [`program`] is the rule for which programs the image can enter at all.
 //!

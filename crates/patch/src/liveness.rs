@@ -8,7 +8,7 @@ use crate::code::{Code, Trust};
 use crate::decode::{Flow, Instruction, Map, decode};
 use crate::vector::{Registers, VectorUse, vector_use};
 
-/// Instructions looked at before the answer is "live".
+/// How many instructions are examined before the answer is "live".
 const STEPS_MAX: usize = 2048;
 /// Branch targets remembered before the answer is "live".
 const BLOCKS_MAX: usize = 96;

@@ -1,8 +1,8 @@
 //! Where a patched call is: addresses in the program and in the stubs, both ways.
 //!
-//! A program may look at where it was interrupted: unwinders search the function's frame description, and newer C
-//! libraries ask whether a cancelled thread stands before or behind its `syscall`. So signal frames show the place
-//! that the program's own code has for it, and the way back leads to the stub again.
+//! A program may inspect where it was interrupted: unwinders search the function's frame description, and newer C
+//! libraries check whether a cancelled thread is before or after its `syscall`. So signal frames show the corresponding
+//! address in the program's own code, and on the way back that is translated into the stub's again.
 //!
 //! ```text
 //!   program                          stub
@@ -11,7 +11,7 @@
 //!     instruction after    ◄──────►    back: (only if instructions after it moved)
 //! ```
 //!
-//! Inside the moved instructions behind `back` there is no correspondence: nobody waits there.
+//! Inside the moved instructions behind `back` there is no correspondence: no thread waits there.
 
 use crate::site::{SYSCALL_LEN, Site};
 use crate::stub::Stub;
@@ -128,7 +128,8 @@ impl Places {
         self.at(syscall).filter(|place| place.after == 0).map(|_| syscall)
     }
 
-    /// Where to go on for a place of the program whose bytes have been replaced; `None` for all other addresses.
+    /// Where to continue if `address` is in program code whose bytes have been replaced; `None` for all other
+    /// addresses.
     pub fn real(&self, address: u64) -> Option<u64> {
         if let Some(place) = self.at(address) {
             return Some(self.stubs + u64::from(place.stub) + u64::from(place.call));

@@ -124,7 +124,7 @@ struct Window {
     bytes: Range<usize>,
 }
 
-/// The function that is being looked at. Kept from one to the next for its memory.
+/// The function that is being examined. Reused for the next one, for its memory.
 #[derive(Default)]
 struct Body {
     range: Range<usize>,
@@ -347,7 +347,7 @@ pub(crate) fn sets_eax(i: &Instruction, bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// False only for common instructions that certainly leave rax as it is.
+/// False only for common instructions that certainly do not write rax.
 pub(crate) fn may_write_rax(i: &Instruction) -> bool {
     let register_is_rax = i.rex & 1 == 0 && i.opcode & 7 == 0;
     // Without REX, register 4 of a byte instruction is ah.

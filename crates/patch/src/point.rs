@@ -69,8 +69,8 @@ fn is_entered(code: &Code<'_>, body: &Range<u64>, there: Range<u64>) -> Option<b
     Some(false)
 }
 
-/// Writes the stub of a function whose first instructions, at `replaced`, a jump replaces: it makes the system call `number`,
-/// whose arguments are the function's, and goes on. The stub's length.
+/// Writes the stub of a function whose first instructions, at `replaced`, were replaced by a jump: it makes the system
+/// call `number` with the function's arguments, and continues. Returns the stub's length.
 ///
 /// # Errors
 /// See [`EmitError`].
@@ -165,7 +165,7 @@ pub fn accesses(code: &Code<'_>, address: u64, out: &mut Vec<Range<u64>>) {
     }
 }
 
-/// Whether the function keeps its frame in rbp, which is a register like others else: `mov %rsp, %rbp` near its beginning.
+/// Whether the function keeps its frame in rbp (otherwise a general register): `mov %rsp, %rbp` near its beginning.
 fn has_frame_pointer(function: &[u8]) -> bool {
     function[..function.len().min(16)].windows(3).any(|bytes| bytes == [0x48, 0x89, 0xe5])
 }
@@ -191,7 +191,7 @@ fn has_operand(i: &Instruction) -> bool {
     }
 }
 
-/// Whether the operand lies on the stack, as far as its base register tells, or counts from a segment register.
+/// Whether the operand lies on the stack, as far as its base register shows, or is relative to a segment register.
 fn is_own(i: &Instruction, bytes: &[u8], framed: bool) -> bool {
     const SEGMENTS: [u8; 6] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65];
     const OTHERS: [u8; 5] = [0x66, 0x67, 0xf0, 0xf2, 0xf3];
@@ -203,7 +203,7 @@ fn is_own(i: &Instruction, bytes: &[u8], framed: bool) -> bool {
     let opcode = if i.map == Map::Primary { 1 } else { 2 };
     let (mode, rm) = (i.modrm >> 6, i.modrm & 7);
     let base = if rm == 4 { bytes.get(prefixes + rex + opcode + 1).map_or(4, |sib| sib & 7) } else { rm };
-    // Without a displacement, register 5 stands for rip or for no register.
+    // Without a displacement, register 5 means rip or no register.
     i.rex & 1 == 0 && (rm == 4 && base == 4 || framed && base == 5 && mode != 0)
 }
 

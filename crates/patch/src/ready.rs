@@ -1,8 +1,8 @@
 //! A library that is patched already: a file that every process maps in place of the library's code.
 //!
-//! Patching in memory gives each process copies of its own of a hundred pages, and costs more than all else at the start
-//! of a small program. Here jumps and stubs depend on nothing that differs between processes: the stubs lie at one
-//! distance from the library, and reach the kernel through two words that the process writes.
+//! Patching in memory gives each process its own copies of a hundred pages, and costs more than everything else at the
+//! start of a small program. Here jumps and stubs depend on nothing that differs between processes: the stubs lie at a
+//! fixed distance from the library, and reach the kernel through two words that the process writes.
 //!
 //! | part of the file, each from a new page on | content |
 //! |---|---|

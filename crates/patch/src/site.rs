@@ -25,8 +25,8 @@ pub struct Site {
     pub after: u8,
     /// The form of these instructions.
     pub form: Form,
-    /// No vector, mask or x87 register is read after this system call before it has been
-    /// written: nobody has to keep their contents.
+    /// No vector, mask or x87 register is read after this system call before it has been written, so their contents
+    /// need not be kept.
     pub vectors_dead: bool,
     /// The number of the system call, where the code before it sets one constant.
     pub number: Option<u32>,

@@ -63,7 +63,7 @@ fn secondary(i: &Instruction) -> VectorUse {
 fn sse(i: &Instruction) -> VectorUse {
     const NONE: u8 = 0;
     let prefix = match i.prefixes & (OPERAND16 | REP | REPNE) {
-        // 66 says nothing beside one of these. Which of the two counts, processors know.
+        // A prefix 66 has no effect next to one of these. If both are there, the processor decides which counts.
         both if both & (REP | REPNE) == REP | REPNE => return VectorUse::Unknown,
         prefix if prefix & (REP | REPNE) != 0 => prefix & !OPERAND16,
         prefix => prefix,
@@ -89,7 +89,7 @@ fn sse(i: &Instruction) -> VectorUse {
         (0x7e, REP) => VectorUse::Xmm { reads: rm, writes: reg },
         // movd and movq to a general register or memory.
         (0x7e, OPERAND16) => VectorUse::Xmm { reads: reg, writes: 0 },
-        // xorps, pxor, psub*: zero; pcmpeq*: all ones; whatever the register held.
+        // xorps, pxor, psub*: zero; pcmpeq*: all ones; whatever the register held before.
         (0x57 | 0xef | 0xf8..=0xfb | 0x74..=0x76, NONE | OPERAND16) if same => VectorUse::Xmm { reads: 0, writes: reg },
         // Conversions and masks to a general register.
         (0x2c | 0x2d, REP | REPNE) | (0x50, _) | (0xd7 | 0xc5, OPERAND16) => VectorUse::Xmm { reads: rm, writes: 0 },

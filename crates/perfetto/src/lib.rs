@@ -191,7 +191,7 @@ pub fn trace(processes: &[Process]) -> Vec<u8> {
     Trace { packet: all }.encode_to_vec()
 }
 
-/// The switches of one CPU; where nobody has it, the idle thread does.
+/// The switches of one CPU; where it has no thread, to the idle thread.
 fn switches(names: &BTreeMap<i32, String>, spans: &[Span]) -> Vec<Event> {
     let mut events = Vec::new();
     let mut now = IDLE;

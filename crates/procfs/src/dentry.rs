@@ -1,4 +1,4 @@
-//! The cache of names: which node a name in a directory stands for.
+//! The cache of names: which node a name in a directory denotes.
 //!
 //! A bounded table of dentries, named by their numbers; chains by hash run through them. What a walk in RCU mode
 //! touches of a dentry is its first cache line and is only read; the references are on another line.
@@ -150,7 +150,7 @@ impl Cache {
         self.dentries.len() * CHUNK
     }
 
-    /// Whether a dentry is as it was when it was seen.
+    /// Whether a dentry is unchanged since it was seen with this count.
     pub fn holds(&self, number: Number, seq: u32) -> bool {
         self.at(number).seq.holds(seq)
     }
@@ -216,7 +216,7 @@ impl Cache {
         {
             let _writing = words.seq.write();
             words.fill(parent, hash, name, node);
-            // The count of a dead one is negative for all who may still try.
+            // The count of a dead one is negative for all that may still try.
             let held = self.refs(number).lock();
             held.set(1);
         }
@@ -227,8 +227,8 @@ impl Cache {
         Some(Seen { number, seq, node: *node })
     }
 
-    /// A dentry for use: one whose readers are gone, or one that was never used; else others are
-    /// taken out for the next one who asks.
+    /// A dentry for use: one whose readers are gone, or one that was never used; otherwise others are taken out for a
+    /// later call.
     fn room(&self, writer: &mut Writer, rcu: &Rcu) -> Option<Number> {
         let has_fresh = (writer.fresh as usize) < self.capacity();
         // Asking whether readers are gone may interrupt all CPUs: once for many.
@@ -249,7 +249,7 @@ impl Cache {
         writer.limbo.take(rcu)
     }
 
-    /// Takes a dentry out if nobody refers to it.
+    /// Takes a dentry out if it has no references.
     fn take_out(&self, writer: &mut Writer, rcu: &Rcu, number: Number) {
         let held = self.refs(number).lock();
         if held.count() != 0 {
@@ -273,7 +273,7 @@ impl Cache {
         self.take_out(&mut writer, rcu, seen.number);
     }
 
-    /// Takes it out of its chain, if it is in one. Its own link stays: readers may stand on it.
+    /// Takes it out of its chain, if it is in one. Its own link stays, because readers may be using it.
     fn unhash(&self, number: Number) {
         let words = self.at(number);
         if words.state.load(Relaxed) == UNHASHED {

@@ -220,7 +220,7 @@ static SYS: [Entry; 1] = [dir("kernel", Dir::SysKernel)];
 
 static SYS_KERNEL: [Entry; 2] = [ours("pid_max", 0o644, File::PidMax), ours("threads-max", 0o644, File::ThreadsMax)];
 
-/// The names that a directory always has. Of [`Dir::Root`] and [`Dir::Tasks`] there are those of threads beside them.
+/// The names that a directory always has. [`Dir::Root`] and [`Dir::Tasks`] have those of threads in addition.
 pub fn of(dir: Dir) -> &'static [Entry] {
     match dir {
         Dir::Root => &ROOT,

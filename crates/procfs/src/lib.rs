@@ -1,9 +1,10 @@
 //! The tree of `/proc`: what is in it, how a path is walked, who may look, and what the files say, to the byte.
 //!
-//! A thread kernel needs a `/proc` of its own, because the host knows carriers and not threads. The crate knows neither:
-//! it asks [`Threads`] what lives, so the same code serves a program that looks at itself, a mounted tree, and tests.
+//! A thread kernel needs its own `/proc`, because the host knows carriers and not threads. This crate knows neither:
+//! it asks [`Threads`] which exist, so the same code serves a program that reads about itself, a mounted tree, and
+//! tests.
 //!
-//! **May touch:** what it is told of threads.
+//! **May touch:** what its caller passes of threads.
 //!
 //! **Start reading at** [`walk`], which draws the path walk.
 //!

@@ -30,8 +30,8 @@ pub struct Listed<'a> {
     pub next: u64,
 }
 
-/// Tells what is in a directory from `cursor` on, at most `most` names, until `tell` says false: that name
-/// was not taken. Answers the cursor to go on with. ENOENT if its thread is gone.
+/// Calls `tell` for the names in a directory from `cursor` on, at most `most`, until it returns false: that name was
+/// not taken. Returns the cursor with which to continue. ENOENT if its thread is gone.
 pub fn list<T: Threads>(
     threads: &T,
     caller: &Caller<'_>,
@@ -87,7 +87,7 @@ fn next_of<T: Threads>(threads: &T, node: &Node, dir: Dir, at: u64) -> Option<cr
         Dir::Tasks => {
             let leader = threads.leader(node.thread)?;
             let next = threads.next_thread(leader, number - 1)?;
-            // It has been told.
+            // The leader has been listed first.
             if next == leader { threads.next_thread(leader, next.id) } else { Some(next) }
         }
         _ => None,

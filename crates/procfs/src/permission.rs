@@ -15,7 +15,7 @@ pub enum HidePid {
     NoAccess,
     /// 2, invisible: the directories, too.
     Invisible,
-    /// 4, ptraceable: the same for everybody; [`Options::group`] is no exemption.
+    /// 4, ptraceable: applies to everybody; [`Options::group`] is no exemption.
     Ptraceable,
 }
 
@@ -46,7 +46,7 @@ pub struct Options {
 pub struct Owner {
     /// Real, effective and saved user id.
     pub uids: [u32; 3],
-    /// The same of the group.
+    /// The same three ids of the group.
     pub gids: [u32; 3],
     /// Whether others of the same user may look into it (`PR_SET_DUMPABLE`).
     pub dumpable: bool,

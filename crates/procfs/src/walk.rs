@@ -107,7 +107,7 @@ impl Tree {
         Tree { cache: Cache::new(names), rcu: Rcu::new(readers), options, policy }
     }
 
-    /// The same with readers that need no fence of their own ([`Rcu::with_barrier`]).
+    /// As above, with readers that need no fence ([`Rcu::with_barrier`]).
     pub fn with_barrier(self, barrier: Option<Barrier>) -> Tree {
         Tree { rcu: self.rcu.with_barrier(barrier), ..self }
     }
@@ -144,8 +144,8 @@ impl Tree {
         self.walk_from(reader, threads, caller, Node::ROOT, path, want)
     }
 
-    /// The same from a directory that the caller has open. A directory other than the root begins outside the
-    /// cache, as what is below has no name there: each of its names is looked up afresh.
+    /// As [`Tree::walk`] from a directory that the caller has open. A directory other than the root begins outside the
+    /// cache, as names below it are not cached: each of its names is looked up afresh.
     pub fn walk_from<T: Threads>(
         &self,
         reader: usize,
@@ -247,8 +247,8 @@ impl<T: Threads> Walk<'_, '_, T> {
         })
     }
 
-    /// `complete_walk`: what is answered was true together. In RCU mode that is a look at one count; Linux takes the
-    /// one reference here that no open can do without, and we need none.
+    /// `complete_walk`: the results of the walk were all true at one moment. In RCU mode one check of a sequence count
+    /// shows that. Linux takes a reference here, which every open needs; we need none.
     fn arrived(&mut self) -> Step<Walked> {
         if self.mode == Mode::Rcu
             && let Some(number) = self.at.number
@@ -259,7 +259,7 @@ impl<T: Threads> Walk<'_, '_, T> {
         Ok(Walked { node: self.at.node, used: self.way.used, mode: self.mode })
     }
 
-    /// `may_lookup`: an error that counts is told only when it is sure what was looked at.
+    /// `may_lookup`: an error counts only if the directory is certain.
     fn may_search(&mut self) -> Step<()> {
         match self.caller.may_search(self.threads, &self.tree.options, &self.at.node) {
             Ok(()) => Ok(()),
@@ -301,7 +301,7 @@ impl<T: Threads> Walk<'_, '_, T> {
         let seen = self.tree.cache.look(parent);
         if self.mode == Mode::Rcu {
             let seen = seen?;
-            // The child's count, looked at after the parent's, vouches for "is its parent".
+            // The child's count, checked after the parent's, proves "is its parent".
             if !self.tree.cache.holds(number, self.at.seq) {
                 return Err(Stop::Child);
             }
@@ -510,8 +510,8 @@ impl<T: Threads> Walk<'_, '_, T> {
         Ok(())
     }
 
-    /// `try_to_unlazy_next`: on the parent and on the child. Only the child's count is looked at again: it was sampled
-    /// after the parent's, and vouches for both.
+    /// `try_to_unlazy_next`: on the parent and on the child. Only the child's count is checked again: it was sampled
+    /// after the parent's, and proves both.
     fn unlazy_with(&mut self, child: &Seen) -> Step<()> {
         if self.tree.policy.cached {
             return Err(Stop::Child);
@@ -552,7 +552,7 @@ impl From<Seen> for At {
 }
 
 impl Tree {
-    /// The node of a dentry that somebody refers to.
+    /// The node of a dentry that has a reference.
     fn at_rest(&self, number: Number) -> Node {
         loop {
             if let Ok(seen) = self.cache.look(number) {

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use crate::collect::Profile;
 
-/// Of the whole picture, in pixels.
+/// The width of the picture, in pixels.
 const WIDTH: f64 = 1200.0;
 /// Left and right of the frames.
 const MARGIN: f64 = 10.0;

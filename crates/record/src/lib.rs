@@ -40,8 +40,8 @@ pub enum Kind {
     /// More of a thread's last sample, because it has not run since, or has ended soon after: thread id, how many samples more,
     /// nanoseconds of CPU time more.
     Again = 4,
-    /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
-    /// 1 if the thread before could have gone on, two words of name.
+    /// A CPU switches to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper
+    /// half 1 if the thread before was still runnable, two words of name.
     Switch = 5,
     /// The end of the writer: due samples, CPU time whose record did not fit, lost switches, the time.
     End = 6,

@@ -169,13 +169,13 @@ fn copy(w: &mut Writer<'_>, rsp: u64, load: impl Fn(u64) -> Option<u64>) {
 pub struct Switched {
     /// When.
     pub at: Nanos,
-    /// The thread's id; 0: nobody.
+    /// The thread's id; 0: idle.
     pub tid: i32,
     /// Its priority as `sched_switch` of Linux shows it.
     pub priority: i16,
     /// Its name.
     pub name: [u64; 2],
-    /// The thread before could have gone on.
+    /// The thread before was still runnable.
     pub preempted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Admission control of the deadline class: what is reserved must exist.
+//! Admission control of the deadline class: only existing bandwidth can be reserved.
 
 use crate::OutOfMemory;
 use crate::Scheduler;
@@ -39,7 +39,7 @@ impl Admission {
 
     /// Gives back what `e` had reserved.
     pub(crate) fn release(&self, e: &Entity) {
-        // Giving back always fits.
+        // Cannot fail, because a reservation shrinks.
         let _ = self.domains[e.reserved_in.get() as usize].exchange(e, 0);
     }
 }
@@ -64,7 +64,7 @@ impl Scheduler {
         &self.domains.all()[e.reserved_in.get() as usize]
     }
 
-    /// Reserves what `attr` asks for in the name of `t`, which must be allowed on all CPUs of its root domain.
+    /// Reserves bandwidth for `attr` on behalf of `t`, which must be allowed on all CPUs of its root domain.
     pub(crate) fn reserve_bandwidth(&self, t: ThreadIdx, attr: &Attr) -> Result<(), AttrError> {
         let e = self.table.get(t);
         let number = match e.reserved.get() {

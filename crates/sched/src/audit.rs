@@ -1,4 +1,4 @@
-//! A look at everything at once, for tests and simulators: is the scheduler's state whole?
+//! Checks the scheduler's whole state for consistency, for tests and simulators.
 
 use crate::Scheduler;
 use crate::entity::{Class, Entity, ON_RQ};
@@ -32,8 +32,8 @@ pub struct Damage {
 }
 
 impl Scheduler {
-    /// Checks every run queue's structure, and names each thread that is running or queued to `meet`, each
-    /// queue in its order. Takes one lock at a time: complete only while nobody else schedules.
+    /// Checks the structure of every run queue, and reports each running or queued thread to `meet`, each queue in its
+    /// order. Takes one lock at a time: complete only while nothing else schedules.
     pub fn audit(&self, mut meet: impl FnMut(CpuId, ThreadIdx, Place)) -> Result<(), Damage> {
         for cpu in (0..self.cpus.len()).map(|c| CpuId(c as u16)) {
             let h = self.lock(cpu);

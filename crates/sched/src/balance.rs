@@ -1,4 +1,4 @@
-//! Fair threads over several CPUs: idle CPUs fetch, busy ones even out from time to time.
+//! Fair threads across CPUs: idle CPUs pull, busy ones balance periodically.
 
 use crate::cpu::Idle;
 use crate::entity::Entity;
@@ -9,11 +9,11 @@ use crate::{Kick, Prev, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
-/// How many waiting threads an idle CPU looks at before it gives up on a queue.
+/// How many waiting threads of a queue an idle CPU examines before it gives up on that queue.
 const MOST_LOOKS: u32 = 8;
 /// How many queues one search visits.
 const MOST_QUEUES: usize = 64;
-/// The pause after the first nudge in vain, and the longest.
+/// The shortest and the longest pause after nudges that did not help.
 const PAUSE_MIN: u64 = 50_000;
 const PAUSE_MAX: u64 = 1_000_000;
 
@@ -35,8 +35,8 @@ impl Scheduler {
         found
     }
 
-    /// A CPU that found something to do wakes the next parked one if there is more. The number of helpers doubles,
-    /// while a busy CPU by itself wakes one per tick. Only CPUs that were idle pay.
+    /// A CPU that found work wakes the next parked one if there is more. So the number of helpers doubles, while a busy
+    /// CPU alone wakes one per tick. Only CPUs that were idle pay for this.
     fn call_next_helper(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let d = &self.domains;
         if (0..d.words()).all(|i| d.parked.word(i) == 0) {
@@ -65,7 +65,7 @@ impl Scheduler {
         h.rq.stats.migrations_in += 1;
         self.table.get(t).migrations.count();
         h.enqueue(t, self.table.get(t), now, Placement::Moved, false);
-        // Something more urgent may have come in the meantime.
+        // Something more urgent may have arrived meanwhile.
         let next = h.pick(now);
         if let Some(n) = next {
             h.cpu.seen.need_resched.store(false, Ordering::Release);
@@ -78,7 +78,7 @@ impl Scheduler {
         next
     }
 
-    /// Takes a waiting fair thread from another CPU: the one that has most of them, or else any.
+    /// Takes a waiting fair thread from another CPU: the one with most of them first, then any.
     fn steal(&self, cpu: CpuId, now: Nanos) -> Option<ThreadIdx> {
         let n = self.cpus.len();
         let start = if n <= MOST_QUEUES { cpu.index() } else { self.domains.turn().index() };
@@ -91,7 +91,7 @@ impl Scheduler {
         })
     }
 
-    /// Whether some thread has waited on CPU `c` for long enough, as far as one can see from outside.
+    /// Whether some thread has waited on CPU `c` for long enough, as far as published words show.
     fn old_enough(&self, c: usize, now: Nanos) -> bool {
         let since = Nanos(self.cpus[c].seen.waiting_since.get());
         now.since(since) >= self.config.pull_after || self.domains.absent.contains(CpuId(c as u16))
@@ -112,7 +112,7 @@ impl Scheduler {
         Some(t)
     }
 
-    /// Says how an idle CPU spends its time from now on. False: there is work, do not park; look at
+    /// Announces how an idle CPU spends its time from now on. False: there is work, so do not park; check
     /// `need_resched` and `idle_pull` again.
     pub fn idle_state(&self, cpu: CpuId, idle: Idle) -> bool {
         let mut h = self.lock(cpu);
@@ -126,8 +126,8 @@ impl Scheduler {
         true
     }
 
-    /// Fair threads that may run on the CPUs `allowed` (folded) wait on `busy`: wakes one parked CPU to help, if
-    /// none is on its way already, and not more often than was useful lately.
+    /// Fair threads that may run on the CPUs `allowed` (folded) wait on `busy`: wakes one parked CPU to help, unless
+    /// one is on its way already, and less often if this did not help lately.
     #[inline]
     pub(crate) fn nudge(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
         let d = &self.domains;
@@ -139,10 +139,10 @@ impl Scheduler {
     #[cold]
     fn nudge_parked(&self, busy: CpuId, from: CpuId, allowed: u64, now: Nanos, k: &mut impl Kick) {
         let d = &self.domains;
-        // A folded mask can name the wrong CPU: then take turns.
+        // A folded mask can name the wrong CPU: then start elsewhere each time.
         let start = if d.words() == 1 { busy } else { d.turn() };
         let Some(target) = d.first(start, |i| d.parked.word(i) & allowed & !d.absent.word(i)) else { return };
-        // A waker without a CPU (a signal from outside) goes by the pace of the busy one.
+        // A waker without a CPU (a signal from outside) uses the pace of the busy one.
         let from = if from.index() < self.cpus.len() { from } else { busy };
         let pace = &self.cpus[from.index()].nudges;
         if pace.useful.get() != 0 {
@@ -159,15 +159,15 @@ impl Scheduler {
         if d.nudge.compare_exchange(out, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        // No further nudge from this CPU for a while; twice as long each time.
+        // No further nudge from this CPU for a while; the pause doubles each time.
         pace.pause.set((pace.pause.get() * 2).clamp(PAUSE_MIN, PAUSE_MAX));
         pace.not_before.set(now.0.saturating_add(pace.pause.get()));
         pace.count.add(1);
         k.kick(target);
     }
 
-    /// The CPU that was nudged has found something to do, or has not: in the first case the CPU that
-    /// nudged it may do so again at once.
+    /// The nudged CPU has looked for work; `found` says whether there was any. If so, the CPU that nudged it may do so
+    /// again at once.
     fn settle_nudge(&self, cpu: CpuId, found: bool) {
         let d = &self.domains;
         let out = d.nudge.load(Ordering::Relaxed);
@@ -180,9 +180,9 @@ impl Scheduler {
         }
     }
 
-    /// Evens out: moves some waiting fair threads from the CPU with the greatest load to this one, or from this
-    /// one to that with the smallest, if a thread's weight is less than the gap. (A CPU without waiting threads
-    /// has no tick: it does not fetch, it is given.) A CPU that nobody serves counts as overloaded.
+    /// Balances: moves some waiting fair threads from the CPU with the greatest load to this one, or from this one to
+    /// the CPU with the smallest, if a thread's weight is less than the difference. (A CPU without waiting threads has
+    /// no tick, so it only receives.) An unserved CPU counts as overloaded.
     pub(crate) fn balance(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
         let start = if n <= MOST_QUEUES { cpu.index() } else { self.domains.turn().index() };
@@ -200,14 +200,14 @@ impl Scheduler {
         }
     }
 
-    /// The sum of the fair weights, for comparison; without end where fair threads get nothing.
+    /// The sum of the fair weights, for comparison; unlimited where fair threads get no time.
     fn load(&self, cpu: CpuId) -> u64 {
         let without = self.domains.absent.contains(cpu) || self.is_taken(cpu);
         if without { u64::MAX } else { self.cpus[cpu.index()].seen.load.get() }
     }
 
-    /// Whether something more urgent than fair threads has the CPU, and usually for longer than it takes to balance
-    /// (Linux: `scale_rt_capacity`). A short burst is waited for.
+    /// Whether something more urgent than fair threads has the CPU, and usually for longer than balancing takes (Linux:
+    /// `scale_rt_capacity`). Short bursts do not count.
     fn is_taken(&self, cpu: CpuId) -> bool {
         let seen = &self.cpus[cpu.index()].seen;
         let usually = u64::from(seen.usual_run.get());
@@ -223,7 +223,7 @@ impl Scheduler {
         }
     }
 
-    /// Moves one waiting fair thread whose weight is below `gap`, so that the gap becomes smaller.
+    /// Moves a waiting fair thread whose weight is below `gap`, so that the difference shrinks.
     fn move_one(&self, src: CpuId, dst: CpuId, gap: u64, now: Nanos, k: &mut impl Kick) -> bool {
         let mut h = self.lock(src);
         h.account(now);
@@ -249,8 +249,8 @@ impl Scheduler {
     }
 }
 
-/// The bit of the nudge word that says that a nudge is outstanding. The rest: the nudged CPU (bits 0..16), the CPU that
-/// nudged (16..31) and the time in units of 2^20 ns (32..64).
+/// Set in the nudge word while a nudge is outstanding. The rest: the nudged CPU (bits 0..16), the CPU that nudged
+/// (16..31) and the time in units of 2^20 ns (32..64).
 const OUTSTANDING: u64 = 1 << 31;
 
 fn nudge_word(now: Nanos, from: CpuId, target: CpuId) -> u64 {

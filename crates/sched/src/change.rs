@@ -39,8 +39,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Makes the urgency of `t` at least `boost`, for as long as it holds what a more urgent thread
-    /// waits for; `None` ends that. A thread whose urgency stays the same keeps its place.
+    /// Makes the urgency of `t` at least `boost`, while it holds what a more urgent thread waits for; `None` ends that.
+    /// A thread whose urgency stays the same keeps its place.
     pub fn set_boost(&self, t: ThreadIdx, boost: Option<Urgency>, now: Nanos, k: &mut impl Kick) {
         self.change(t, Change::Boost(boost), now, k);
     }
@@ -61,7 +61,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes `t` out of its queue, changes it, puts it back, and lets the consequences follow.
+    /// Takes `t` out of its queue, changes it, puts it back, and handles the consequences.
     fn change(&self, t: ThreadIdx, what: Change<'_>, now: Nanos, k: &mut impl Kick) {
         let e = self.table.get(t);
         match self.claim(e) {
@@ -100,8 +100,8 @@ impl Scheduler {
         }
     }
 
-    /// Replaces the affinity mask of `t`. A thread that runs outside the new mask leaves its CPU when that
-    /// CPU next schedules: it is asked to.
+    /// Replaces the affinity mask of `t`. A thread that runs outside the new mask leaves its CPU at the next
+    /// `schedule`, which is requested.
     pub fn set_affinity(&self, t: ThreadIdx, mask: CpuMask, now: Nanos, k: &mut impl Kick) -> Result<(), AttrError> {
         let all = CpuMask::first(self.cpus.len());
         let mask = mask.and(&all);
@@ -126,7 +126,7 @@ impl Scheduler {
             }
             Claim::Queued(mut h) if mask.contains(h.id) => {
                 h.remask(t, e, &mask, now);
-                // A throttled thread may have got its new budget on the way.
+                // A throttled thread may have received its new budget on the way.
                 let request = e.class() == Class::Deadline && h.beats_current(t, e);
                 self.follow_up(h, request, now, k);
             }
@@ -149,7 +149,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gets hold of `t`, whatever it is doing. Waits for a waker or another changer, both of which are quick.
+    /// Claims `t`, whatever it is doing. Waits for a waker or another changer, both of which are quick.
     fn claim<'a>(&'a self, e: &Entity) -> Claim<'a> {
         let mut round = 0;
         loop {
@@ -172,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets go of a waiting thread; if it was woken meanwhile, that is done now.
+    /// Releases a waiting thread; queues it if it was woken meanwhile.
     fn unclaim(&self, t: ThreadIdx, e: &Entity, now: Nanos, k: &mut impl Kick) {
         let waits = {
             let _held = self.lock(e.cpu());
@@ -189,7 +189,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a real-time thread has the same place after the change, so that nothing needs to be done.
+/// Whether a real-time thread keeps its place in the change, so that nothing needs to be done.
 fn keeps_place(e: &Entity, what: Change<'_>) -> bool {
     let after = match what {
         Change::Attr(attr) if attr.policy != e.policy() => return false,
@@ -208,14 +208,14 @@ impl Held<'_> {
         self.s.apply(e, what);
         self.rejoin_running(t, e, now, e.urgency() < before);
         self.rq.chosen = self.rq.chosen.min(Rank::of(e));
-        // A job may have begun with a later deadline, or it had used up its budget before.
+        // A job may have begun with a later deadline, or the budget may have been used up before.
         let current = Some(e);
         let outranked = self.rq.best_rank(&self.s.table, current) < self.rq.running_rank(current);
         e.urgency() < before || outranked
     }
 
-    /// Changes a thread that waits here; says whether it should run at once. A raised one goes behind its
-    /// new equals, a lowered one before them (`__sched_setscheduler`).
+    /// Changes a thread that waits here; returns whether it should run at once. A raised thread goes behind its new
+    /// equals, a lowered one before them (`__sched_setscheduler`).
     fn change_waiting(&mut self, t: ThreadIdx, e: &Entity, what: Change<'_>, now: Nanos) -> bool {
         let before = e.urgency();
         self.dequeue(t, e);

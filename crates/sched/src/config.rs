@@ -6,11 +6,12 @@ use ids::{CpuMask, Nanos};
 pub struct Config {
     /// Number of CPUs, 1 to `ids::CPUS_MAX`.
     pub cpus: usize,
-    /// How many CPUs the host can run at the same time, if those are fewer; zero: all. While this many have real-time or deadline
-    /// threads, no other CPU begins to run one: it would take turns with them at the host, in slices that know no priority.
+    /// How many CPUs the host can run at the same time, if fewer; zero: all. While this many have real-time or deadline
+    /// threads, no other CPU begins to run one, because the two would share a host CPU in slices that ignore
+    /// priorities.
     pub at_once: usize,
-    /// CPUs that are root domains of their own, as far as no set before has them; the rest is one, too. A thread's mask should
-    /// be within one: urgent threads are pushed and pulled within a domain only.
+    /// Sets of CPUs that become root domains, each without the CPUs of earlier sets; the rest is one, too. A thread's
+    /// mask should lie within one, because urgent threads are pushed and pulled only within a domain.
     pub domains: Vec<CpuMask>,
     /// Whether the fair server keeps real-time threads from starving fair ones.
     pub rt_throttle: bool,
@@ -20,8 +21,8 @@ pub struct Config {
     pub server_period: Nanos,
     /// Base slice of fair threads; zero asks for 0.7 ms × (1 + log2 min(cpus, 8)).
     pub slice: Nanos,
-    /// The time between two regular ticks, if there are such: a fair slice of which no more than a sixteenth of it is left
-    /// ends at a tick. Zero: slices end at the first tick behind them.
+    /// The time between regular ticks, if there are any: a fair slice ends at a tick if at most a sixteenth of this
+    /// time is left. Zero: slices end at the first tick after their end.
     pub tick: Nanos,
     /// Slice of SCHED_RR.
     pub rr_slice: Nanos,

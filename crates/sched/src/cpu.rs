@@ -1,4 +1,4 @@
-//! One CPU: what everybody may read without its lock, and the run queue under the lock.
+//! One CPU: its published words, readable without its lock, and the run queue under the lock.
 
 use crate::deadline::DeadlineQueue;
 use crate::entity::{Class, Entity};
@@ -28,43 +28,43 @@ pub(crate) struct Published {
     pub need_resched: AtomicBool,
     /// [`Rank`] of the running thread.
     pub running: FieldU64,
-    /// [`Rank`] of the most urgent thread, running or about to; not kept up among fair and idle.
+    /// [`Rank`] of the most urgent thread, running or about to; not maintained between fair and idle.
     pub best: FieldU64,
-    /// 1 if the running thread may not run elsewhere.
+    /// 1 if the running thread may not run on another CPU.
     pub running_pinned: FieldU8,
     /// [`Rank`] of the best pushable thread, or `Rank::IDLE`.
     pub pushable: FieldU64,
-    /// 1 if time passing changes something here.
+    /// 1 if the passage of time changes something here.
     pub tick: FieldU8,
     /// Runnable threads that wait.
     pub queued: FieldU32,
-    /// Fair ones of them.
+    /// Fair threads among them.
     pub fair_waiting: FieldU32,
     /// Since when some fair thread waits.
     pub waiting_since: FieldU64,
     /// Sum of the weights of the fair threads.
     pub load: FieldU64,
-    /// Usual run length of the running thread, nanoseconds.
+    /// Usual run length of the running thread, in nanoseconds.
     pub usual_run: FieldU32,
     /// 1 if the last thread before this CPU was idle was a real-time or deadline thread.
     pub was_urgent: FieldU8,
-    /// The core that who serves it is to be bound to, plus one (`few_cores`).
+    /// The core to which the carrier of this CPU must be bound, plus one (`few_cores`).
     pub bound: FieldU32,
 }
 
-/// How soon real-time threads ran that were woken: those of the highest priority that there was.
+/// Wake-up latency of real-time threads; only of the highest priority that occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RtLatency {
     /// The priority, 1 to 99; 0 if there were none.
     pub priority: u8,
     /// How many wake-ups.
     pub wakeups: u64,
-    /// The longest time from a wake-up to its thread's running.
+    /// The longest time from a wake-up until the thread ran.
     pub worst: Nanos,
 }
 
 impl RtLatency {
-    /// Takes in what was seen elsewhere.
+    /// Merges the values of another CPU.
     pub fn merge(&mut self, other: RtLatency) {
         if other.priority > self.priority {
             *self = other;
@@ -104,14 +104,14 @@ pub(crate) struct RunQueue {
     pub current: ThreadIdx,
     /// The running thread's mask has lost this CPU.
     pub exile: bool,
-    /// The priority vector that has this CPU.
+    /// The priority vector that contains this CPU.
     pub vector: u8,
-    /// Whether the overload mask has this CPU.
+    /// Whether the overload mask contains this CPU.
     pub overloaded: bool,
     pub absent: bool,
-    /// The CPU is bound to the core that it is to have.
+    /// The CPU is bound to its core.
     pub has_core: bool,
-    /// Which of the idle masks has this CPU.
+    /// The idle mask that contains this CPU.
     pub idle: Option<Idle>,
     /// The most urgent rank the running thread has had since it was chosen.
     pub chosen: Rank,
@@ -137,11 +137,11 @@ pub(crate) struct Cpu {
 /// How often this CPU may wake a parked one to help.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Not before this time.
+    /// The earliest time of the next one.
     pub not_before: FieldU64,
-    /// How long the last pause was.
+    /// The length of the last pause.
     pub pause: FieldU64,
-    /// 1 if the last one helped: then the next follows without a pause.
+    /// 1 if the last one helped: the next needs no pause.
     pub useful: FieldU8,
     /// How many there were.
     pub count: FieldU64,
@@ -240,7 +240,7 @@ impl RunQueue {
         })
     }
 
-    /// Ranks of what runs, of the most urgent thread, and of the most urgent one that may go elsewhere.
+    /// Ranks of the running thread, of the most urgent one, and of the most urgent one that may run elsewhere.
     #[inline]
     pub(crate) fn ranks(&self, table: &Table, current: Option<&Entity>) -> (Rank, Rank, Rank) {
         let running = self.running_rank(current);
@@ -258,7 +258,7 @@ impl RunQueue {
         (running, best, level(self.rt.pushable.best()))
     }
 
-    /// Rank of what runs: the server's while it is the reason.
+    /// Rank of the running thread; the server's while the server is the reason that it runs.
     pub(crate) fn running_rank(&self, current: Option<&Entity>) -> Rank {
         match current {
             None => Rank::IDLE,
@@ -267,7 +267,7 @@ impl RunQueue {
         }
     }
 
-    /// The most urgent waiting thread that may go elsewhere.
+    /// The most urgent waiting thread that may run elsewhere.
     pub(crate) fn first_pushable(&self, table: &Table) -> Option<ThreadIdx> {
         self.deadline.first_movable(table).or_else(|| self.rt.pushable.first())
     }

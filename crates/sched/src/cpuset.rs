@@ -1,4 +1,4 @@
-//! A set of CPUs that many CPUs change and read without a lock.
+//! A set of CPUs, changed and read by many CPUs without a lock.
 
 use crate::OutOfMemory;
 use alloc::boxed::Box;
@@ -6,7 +6,7 @@ use ids::CpuId;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::boxed_slice;
 
-/// One bit a CPU.
+/// One bit per CPU.
 #[derive(Debug)]
 pub(crate) struct CpuSet {
     words: Box<[AtomicU64]>,
@@ -40,8 +40,7 @@ impl CpuSet {
     }
 }
 
-/// The first CPU of the set `word(0), word(1), …` of `len` words, searching from `start` on and
-/// round again.
+/// The first CPU of the set `word(0), word(1), …` of `len` words, searching from `start` on and wrapping around.
 #[inline(always)]
 pub(crate) fn first_from(len: usize, start: CpuId, word: impl Fn(usize) -> u64) -> Option<CpuId> {
     if len > 1 {

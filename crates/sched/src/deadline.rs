@@ -1,9 +1,8 @@
 //! The deadline class: constant bandwidth servers (Abeni and Buttazzo 1998) under
 //! earliest deadline first (`kernel/sched/deadline.c`).
 //!
-//! A thread reserves `runtime` in every `period`. Each job has an absolute deadline and a
-//! budget; when the budget is used up the thread is throttled until its next period, so it
-//! can never take more than it reserved, whatever it does.
+//! A thread reserves `runtime` in every `period`. Each job has an absolute deadline and a budget; when the budget is
+//! used up, the thread is throttled until its next period, so it can never take more than it reserved.
 
 use crate::entity::Entity;
 use crate::node::KEY_MAX;
@@ -11,14 +10,14 @@ use crate::table::Table;
 use crate::tree::Tree;
 use ids::{Nanos, ThreadIdx};
 
-/// The deadline threads of one CPU that do not run.
+/// The deadline threads of one CPU, except the running one.
 #[derive(Debug)]
 pub(crate) struct DeadlineQueue {
     /// Runnable threads, ordered by absolute deadline.
     ready: Tree,
     /// Out of budget, by the time of their replenishment.
     throttled: Tree,
-    /// Ready ones that may go elsewhere.
+    /// Ready threads that may run elsewhere.
     movable: u32,
 }
 
@@ -33,7 +32,7 @@ impl DeadlineQueue {
         self.ready.len()
     }
 
-    /// How many are out of budget.
+    /// How many are throttled.
     #[inline(always)]
     pub(crate) fn throttled(&self) -> u32 {
         self.throttled.len()
@@ -51,7 +50,7 @@ impl DeadlineQueue {
         self.ready.len() + self.throttled.len()
     }
 
-    /// The most urgent ready one that may go elsewhere.
+    /// The most urgent ready thread that may run elsewhere.
     pub(crate) fn first_movable(&self, table: &Table) -> Option<ThreadIdx> {
         if self.movable == 0 {
             return None;
@@ -59,12 +58,12 @@ impl DeadlineQueue {
         self.ready.find_allowed(table, 0, MOST_LOOKS, |_, e| e.movable.get() != 0)
     }
 
-    /// Any out of budget, to carry it away from a CPU that nobody serves.
+    /// Any throttled thread, to move it away from an unserved CPU.
     pub(crate) fn first_throttled(&self, table: &Table) -> Option<ThreadIdx> {
         self.throttled.first(table)
     }
 
-    /// The one with the earliest deadline.
+    /// The ready thread with the earliest deadline.
     pub(crate) fn first(&self, table: &Table) -> Option<ThreadIdx> {
         self.ready.first(table)
     }
@@ -104,7 +103,7 @@ impl DeadlineQueue {
         self.throttled.first(table).map(|t| Nanos(table.get(t).key.get() as u64))
     }
 
-    /// Gives one throttled thread whose time has come its new budget; says whether there was one.
+    /// Replenishes one throttled thread whose time has come; returns whether there was one.
     pub(crate) fn replenish_one(&mut self, table: &Table, now: Nanos) -> bool {
         match self.throttled.first(table) {
             Some(t) if table.get(t).key.get() as u64 <= now.0 => {
@@ -139,12 +138,11 @@ impl DeadlineQueue {
     }
 }
 
-/// A search looks at no more threads than this.
+/// The most threads that a search examines.
 const MOST_LOOKS: u32 = 64;
 
-/// A job begins (or goes on) after a wait: the rule of the constant bandwidth server
-/// (`update_dl_entity`). The old budget and deadline are kept if using them up would not
-/// exceed the reserved bandwidth.
+/// A job begins or continues after a wait: the rule of the constant bandwidth server (`update_dl_entity`). The old
+/// budget and deadline are kept if using them up would not exceed the reserved bandwidth.
 pub(crate) fn begin_job(e: &Entity, now: Nanos) {
     if e.boosted_deadline().is_some() && e.dl.runtime.get() == 0 {
         return;
@@ -168,8 +166,8 @@ pub(crate) fn begin_job(e: &Entity, now: Nanos) {
     }
 }
 
-/// The job of a thread whose attributes or boost have changed: it goes on, unless its deadline has passed (`enqueue_dl_entity` with
-/// ENQUEUE_RESTORE).
+/// The job of a thread whose attributes or boost have changed: continues, unless its deadline has passed
+/// (`enqueue_dl_entity` with ENQUEUE_RESTORE).
 pub(crate) fn go_on(e: &Entity, now: Nanos) {
     let absolute = e.dl.absolute.get();
     if absolute == 0 || e.dl.budget.get() > 0 && absolute < now.0 {
@@ -177,7 +175,7 @@ pub(crate) fn go_on(e: &Entity, now: Nanos) {
     }
 }
 
-/// The running thread has used `delta` nanoseconds; true when its budget is used up.
+/// Charges the running thread for `delta` nanoseconds; true when its budget is used up.
 pub(crate) fn charge(e: &Entity, delta: u64) -> bool {
     if e.boosted_deadline().is_some() {
         return false;
@@ -186,19 +184,20 @@ pub(crate) fn charge(e: &Entity, delta: u64) -> bool {
     e.dl.budget.get() <= 0
 }
 
-/// The running thread gives the rest of its budget away (`yield_task_dl`).
+/// Makes the running thread forfeit the rest of its budget (`yield_task_dl`).
 pub(crate) fn give_way(e: &Entity) {
     if e.boosted_deadline().is_none() {
         e.dl.budget.set(0);
     }
 }
 
-/// The key by which a thread that may run is compared.
+/// The sort key of a thread that may run.
 pub(crate) fn deadline_of(e: &Entity) -> u64 {
     e.boosted_deadline().map_or(e.dl.absolute.get(), |d| d.0)
 }
 
-/// Starts a new period: the deadline moves on until there is budget. If it is still late, the job starts afresh.
+/// Starts a new period: advances the deadline until there is budget. If that is still in the past, the job starts
+/// afresh.
 fn replenish(e: &Entity, now: Nanos) {
     let (runtime, period) = (e.dl.runtime.get() as i64, e.dl.period.get());
     let periods = (-e.dl.budget.get()).max(0) / runtime.max(1) + 1;

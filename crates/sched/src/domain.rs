@@ -1,5 +1,5 @@
 //! State shared by the CPUs of one root domain (overload and priorities of real-time threads), and by all CPUs (which
-//! are idle, which are not served).
+//! are idle, which are unserved).
 //!
 //! Everything here is a hint that is read without a lock and verified under one.
 
@@ -15,7 +15,7 @@ use sync::boxed_slice;
 
 /// Vector of a CPU with deadline or stop threads.
 pub(crate) const HIGHER: u8 = 100;
-/// Vectors: 0 no real-time thread, 1..=99 its most urgent one's priority, 100 [`HIGHER`].
+/// Vectors: 0 for CPUs without a real-time thread, 1..=99 the priority of the most urgent one, 100 [`HIGHER`].
 const VECTORS: usize = 101;
 
 /// How many CPUs have a priority, and which (`kernel/sched/cpupri.c`).
@@ -35,7 +35,7 @@ pub(crate) struct Domain {
     span: CpuMask,
 }
 
-/// All root domains, and what all CPUs share whatever their domain is.
+/// All root domains, and what all CPUs share regardless of their domain.
 #[derive(Debug)]
 pub(crate) struct Domains {
     all: Box<[Domain]>,
@@ -45,20 +45,20 @@ pub(crate) struct Domains {
     pub spinning: CachePadded<CpuSet>,
     /// Idle CPUs that must be kicked.
     pub parked: CachePadded<CpuSet>,
-    /// CPUs that nobody serves at present.
+    /// CPUs that no carrier serves at present.
     pub absent: CachePadded<CpuSet>,
-    /// The outstanding nudge of a parked CPU: its time's low bits, waker and target; 0 none.
+    /// The outstanding nudge of a parked CPU: the low bits of its time, waker and target; 0: none.
     pub nudge: CachePadded<AtomicU64>,
-    /// Turns, so that searches do not all end at the same CPU.
+    /// Varies the start of searches, so that they do not all end at the same CPU.
     rotor: AtomicU32,
-    /// The host's processors where the CPUs are more than those, else empty: of each the CPU whose urgent threads have it, plus
-    /// one; 0: free.
+    /// The host's processors if there are more CPUs than processors, otherwise empty: for each, one more than the CPU
+    /// whose urgent threads have it; 0: free.
     cores: Box<[AtomicU32]>,
-    /// How many CPUs are between two urgent threads: they are in no vector, but count.
+    /// How many CPUs are between two urgent threads: they are in no vector, but count as urgent.
     between: CachePadded<AtomicU32>,
 }
 
-/// A CPU that looks for its next urgent thread counts as one that has one.
+/// Makes a CPU count as urgent while it looks for its next urgent thread.
 #[must_use]
 pub(crate) struct Place<'a>(&'a AtomicU32);
 
@@ -69,8 +69,8 @@ impl Drop for Place<'_> {
 }
 
 impl Domains {
-    /// A domain for each of these sets, as far as no set before it has its CPUs, and one for the rest.
-    /// No more than `at_once` CPUs run at the same time; zero: all.
+    /// A domain for each of these sets, without the CPUs of earlier sets, and one for the rest. At most `at_once` CPUs
+    /// run at the same time; zero: all.
     pub(crate) fn new(cpus: usize, sets: &[CpuMask], at_once: usize) -> Result<Domains, OutOfMemory> {
         let mut rest = CpuMask::first(cpus);
         let mut spans = Vec::new();
@@ -116,7 +116,7 @@ impl Domains {
         &self.all[self.number(cpu)]
     }
 
-    /// Whether there are more CPUs than run at the same time.
+    /// Whether there are more CPUs than can run at the same time.
     #[inline(always)]
     pub(crate) fn is_limited(&self) -> bool {
         !self.cores.is_empty()
@@ -127,15 +127,15 @@ impl Domains {
         self.is_limited() && self.urgent_count() >= self.cores.len() as u32
     }
 
-    /// The number of CPUs that have urgent threads or look for their next one. Threads that wait on a CPU that nobody
-    /// serves do not count.
+    /// The number of CPUs that have urgent threads or look for their next one. Threads that wait on an unserved CPU do
+    /// not count.
     fn urgent_count(&self) -> u32 {
         let urgent = |i| self.all.iter().fold(0, |word, domain| word | domain.urgent_word(i)) & !self.absent.word(i);
         self.between.load(Ordering::Acquire) + (0..self.words()).map(|i| urgent(i).count_ones()).sum::<u32>()
     }
 
-    /// Lets the caller's CPU, which has no urgent thread in its vector, count as one that has, if there is a place for it. Of
-    /// two that come at the same time neither may find one: each looks again.
+    /// Counts the caller's CPU, which has no urgent thread in its vector, as one that has, if the limit allows it. Two
+    /// simultaneous callers may both fail: each tries again.
     pub(crate) fn find_place(&self) -> Option<Place<'_>> {
         self.confirm(self.keep_place())
     }
@@ -146,7 +146,7 @@ impl Domains {
         Place(&self.between)
     }
 
-    /// The place, if no more CPUs count than run at the same time.
+    /// The place, if the limit is still respected with it.
     pub(crate) fn confirm<'a>(&self, place: Place<'a>) -> Option<Place<'a>> {
         (self.urgent_count() <= self.cores.len() as u32).then_some(place)
     }
@@ -159,7 +159,7 @@ impl Domains {
         kept.into_iter().chain(0..self.cores.len()).find(free)
     }
 
-    /// The owner of the core does without it.
+    /// Releases a core.
     pub(crate) fn leave_core(&self, core: usize) {
         self.cores[core].store(0, Ordering::Release);
     }
@@ -184,7 +184,7 @@ impl Domains {
         first_from(self.words(), start, word)
     }
 
-    /// A starting point for a search, another each time.
+    /// A starting point for a search, different each time.
     pub(crate) fn turn(&self) -> CpuId {
         CpuId((self.rotor.fetch_add(1, Ordering::Relaxed) as usize % self.of.len()) as u16)
     }
@@ -208,8 +208,7 @@ impl Domain {
         &self.span
     }
 
-    /// Moves `cpu` from one vector to another: into the new one first, so that it can
-    /// always be found in one.
+    /// Moves `cpu` from one vector to another: into the new one first, so that it is always found in one.
     pub(crate) fn set_priority(&self, cpu: CpuId, old: u8, new: u8) {
         let v = &self.vectors[new as usize];
         v.cpus.insert(cpu);
@@ -224,8 +223,8 @@ impl Domain {
         self.span.words().get(i).copied().unwrap_or(0) & !self.vectors[0].cpus.word(i)
     }
 
-    /// The CPUs of the first vector among `vectors` that has any `allowed` one, given to `choose`
-    /// as a function from word index to word.
+    /// Passes the CPUs of the first vector among `vectors` that has any `allowed` one to `choose`, as a function from
+    /// word index to word.
     pub(crate) fn find_lower<R>(
         &self,
         vectors: Range<u8>,
@@ -251,7 +250,7 @@ impl Domain {
         self.overload_count.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes it back, in the opposite order.
+    /// Reverts `set_overload`, in the opposite order.
     pub(crate) fn clear_overload(&self, cpu: CpuId) {
         self.overload_count.fetch_sub(1, Ordering::Release);
         self.overloaded.remove(cpu);
@@ -263,7 +262,7 @@ impl Domain {
         self.overload_count.load(Ordering::Acquire)
     }
 
-    /// The next overloaded CPU at or after `from`, going round.
+    /// The next overloaded CPU at or after `from`, wrapping around.
     pub(crate) fn overloaded_from(&self, from: CpuId) -> Option<CpuId> {
         first_from(self.overloaded.len(), from, |i| self.overloaded.word(i))
     }

@@ -1,4 +1,4 @@
-//! The next thread of a CPU by somebody else's choice, in a controlled run (crate `chaos`).
+//! A controlled run's choice of the next thread (crate `chaos`).
 
 use crate::queue::Held;
 use crate::{At, Clock, Idle, Kick, Prev};
@@ -10,19 +10,19 @@ pub trait Electorate {
     /// This thread could run.
     fn offer(&mut self, t: ThreadIdx);
 
-    /// The thread that is to run: one of those that were offered, of which there is at least one.
+    /// Chooses the thread to run: one of those offered, of which there is at least one.
     fn choose(&mut self) -> ThreadIdx;
 }
 
 impl At<'_> {
-    /// From now on every trap of this CPU comes to [`At::elect`].
+    /// Makes every further trap of this CPU call [`At::elect`].
     pub fn begin_to_elect(self) {
         self.cpu.seen.need_resched.store(true, Ordering::Release);
     }
 
-    /// [`Scheduler::schedule`](crate::Scheduler::schedule) for a scheduler of one CPU, with a choice among all fair threads that
-    /// could run. Where others could, they come first and by their own rules. `need_resched` stays set for the thread that is
-    /// chosen, so that its next trap brings it here again.
+    /// [`Scheduler::schedule`](crate::Scheduler::schedule) for a scheduler of one CPU, with a choice among all runnable
+    /// fair threads. Threads of other classes come first, by their own rules. `need_resched` stays set, so that the
+    /// chosen thread's next trap comes here again.
     #[must_use]
     pub fn elect(
         self,

@@ -32,7 +32,7 @@ pub(crate) enum Class {
     Fair = 3,
 }
 
-/// Where it is: the node of a tree, or next and previous in a list.
+/// Its place: the node of a tree, or next and previous in a list.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     pub left: FieldU32,
@@ -64,13 +64,13 @@ pub(crate) struct Entity {
     pub movable: FieldU8,
     /// The slice in nanoseconds.
     pub slice: FieldU32,
-    /// How long it usually runs between two waits, nanoseconds, a decaying average.
+    /// Its usual run length between two waits, in nanoseconds; a decaying average.
     pub usual_run: FieldU32,
     /// Involuntary context switches: how often it was preempted.
     pub involuntary: FieldU32,
     /// CPU time so far.
     pub runtime: FieldU64,
-    /// `runtime` when it last began to be runnable.
+    /// `runtime` when it last became runnable.
     pub runtime_at_wake: FieldU64,
     /// Lag (how much virtual time it was owed) when it left its queue.
     pub lag: FieldI64,
@@ -79,7 +79,7 @@ pub(crate) struct Entity {
     /// Time spent in run queues before running, in nanoseconds.
     pub waited: FieldU64,
 
-    /// When it was woken, for a real-time thread that has not run since; else 0.
+    /// When it was woken, for a real-time thread that has not run since; otherwise 0.
     pub woken_at: FieldU64,
     /// Links of the list of pushable real-time threads.
     pub push_next: FieldU32,
@@ -96,12 +96,12 @@ pub(crate) struct Entity {
     boost: FieldU64,
     /// Reserved bandwidth, 2^-20 of a CPU; under the admission lock.
     pub reserved: FieldU32,
-    /// In which root domain.
+    /// The root domain of the reservation.
     pub reserved_in: FieldU32,
     pub dl: DeadlineState,
 }
 
-/// The first two cache lines hold everything that a wake-up or a switch between fair threads touches.
+/// Everything that a wake-up or a switch between fair threads touches is in the first two cache lines.
 const _: () = assert!(cfg!(any(loom, shuttle)) || core::mem::offset_of!(Entity, woken_at) <= 128);
 
 /// Constant-bandwidth-server state of a deadline thread.
@@ -157,7 +157,7 @@ impl Entity {
         }
     }
 
-    /// Forgets the thread that had the slot before.
+    /// Clears what the slot's last thread has left.
     pub(crate) fn reset(&self) {
         self.boost.set(0);
         self.usual_run.set(0);
@@ -205,7 +205,7 @@ impl Entity {
         self.class.get() == Class::Fair as u8
     }
 
-    /// Whether it lives in the real-time queue (the stop class is its level 0).
+    /// Whether it belongs to the real-time queue (the stop class is its level 0).
     #[inline(always)]
     pub(crate) fn in_rt_queue(&self) -> bool {
         matches!(self.class(), Class::Stop | Class::Rt)
@@ -216,7 +216,7 @@ impl Entity {
         Policy::from_raw(u32::from(self.policy.get())).unwrap_or(Policy::Other)
     }
 
-    /// Whether this is its policy: cheaper than asking which is.
+    /// Whether this is its policy: cheaper than decoding the policy.
     #[inline(always)]
     pub(crate) fn has_policy(&self, policy: Policy) -> bool {
         self.policy.get() == policy as u8
@@ -266,8 +266,8 @@ impl Entity {
             self.dl.runtime.set(p.runtime.0);
             self.dl.relative.set(p.deadline.0);
             self.dl.period.set(p.period().0);
-            // One that had the policy goes on with what is left of its job (`__setparam_dl`), or waits for its budget as long as it
-            // would have.
+            // A thread that had the policy continues with what is left of its job (`__setparam_dl`), or waits for its
+            // budget as before.
             if before != Policy::Deadline {
                 self.dl.budget.set(0);
                 self.dl.absolute.set(0);
@@ -278,7 +278,7 @@ impl Entity {
         self.derive_class();
     }
 
-    /// When a deadline thread without budget gets a new one: when its deadline's period ends.
+    /// When a deadline thread without budget gets a new one: at the end of its deadline's period.
     pub(crate) fn next_period(&self) -> u64 {
         let dl = &self.dl;
         dl.absolute.get().saturating_sub(dl.relative.get()).saturating_add(dl.period.get())
@@ -295,8 +295,8 @@ impl Entity {
         self.derive_class();
     }
 
-    /// The deadline it has from somebody else, if that is what counts: it is earlier than its own, or there is no
-    /// budget of its own left. Its budget is not charged meanwhile.
+    /// The inherited deadline, if that is effective: it is earlier than its own, or its own budget is used up. Its
+    /// budget is not charged meanwhile.
     pub(crate) fn boosted_deadline(&self) -> Option<Nanos> {
         let Urgency::Deadline(Reverse(d)) = self.boost() else { return None };
         let own = self.policy() == Policy::Deadline && self.dl.budget.get() > 0 && self.dl.absolute.get() <= d.0;
@@ -313,7 +313,7 @@ impl Entity {
         }
     }
 
-    /// The urgency that it would have with this policy, priority and boost.
+    /// The urgency with this policy, priority and boost.
     pub(crate) fn urgency_with(&self, policy: Policy, rt: RtPriority, boost: Urgency) -> Urgency {
         let own = match policy {
             Policy::Fifo | Policy::RoundRobin => Urgency::Rt(rt),
@@ -323,7 +323,7 @@ impl Entity {
         own.max(boost)
     }
 
-    /// The urgency that counts: its own or a boost, whichever is greater.
+    /// The effective urgency: its own or a boost, whichever is greater.
     pub(crate) fn urgency(&self) -> Urgency {
         match self.class() {
             Class::Stop => Urgency::Stop,
@@ -349,7 +349,7 @@ impl Entity {
     }
 }
 
-/// Encoded boosts below this are real-time priorities: no deadline is as early as 128 ns.
+/// Encoded boosts below this are real-time priorities: no deadline is earlier than 128 ns.
 const BOOST_DEADLINE_MIN: u64 = 128;
 
 #[cfg(test)]

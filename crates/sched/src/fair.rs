@@ -7,18 +7,17 @@
 //! (`vruntime ≤ V`) are *eligible*; of those the one whose virtual deadline (`vruntime` +
 //! slice / weight) is earliest runs.
 //!
-//! V is kept as Σ (vruntime − base) · weight and Σ weight, so that eligibility needs a
-//! multiplication only. A division happens when a thread comes or goes, and not even then
-//! while the sum of the weights is a power of two.
+//! V is kept as Σ (vruntime − base) · weight and Σ weight, so that eligibility needs only a multiplication. A division
+//! happens only when a thread joins or leaves, and not even then while the sum of the weights is a power of two.
 //!
 //! Two differences from Linux:
 //!
-//! - A thread that goes to sleep while it owes leaves the queue at once. Linux keeps it there ("delayed dequeue") until V has
-//!   caught up, so that sleeping does not pay a debt; here the same comes from its next placement: not before its old
-//!   `vruntime` as long as V has not reached it.
-//! - A thread that waits keeps no more credit than it usually consumes between two waits, because it cannot use more. Linux
-//!   lets it keep two slices. Where a thousand threads run for microseconds each, those that had once waited for long would
-//!   be served some hundred times before the others were served again.
+//! - A thread that goes to sleep with a debt leaves the queue at once. Linux keeps it there ("delayed dequeue") until V
+//!   has caught up, so that sleeping does not pay a debt. Here its next placement has the same effect: not before its
+//!   old `vruntime` until V has reached it.
+//! - A waiting thread keeps no more credit than it usually consumes between two waits, because it cannot use more.
+//!   Linux lets it keep two slices. Among a thousand threads that run for microseconds each, those that once waited
+//!   long would run some hundred times before the others did again.
 
 use crate::entity::Entity;
 use crate::planted::Fault;
@@ -27,17 +26,17 @@ use crate::tree::Tree;
 use crate::weight::to_virtual;
 use ids::{CpuId, ThreadIdx};
 
-/// When the virtual times of a queue have moved this far from `base`, it follows: 16 ms of nice 0.
+/// How far the virtual times of a queue may move from `base` before it follows: 16 ms of nice 0.
 const REBASE_AFTER: i64 = 1 << 24;
 
-/// How a thread comes into a fair queue.
+/// How a thread enters a fair queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Placement {
     /// A new thread, which gets half a slice, so that it joins the competition gently (PLACE_DEADLINE_INITIAL).
     Initial,
     /// After a wait, keeping its lag.
     Wake,
-    /// From another CPU, or after a change of attributes: keeps its lag, and what was left to its deadline.
+    /// From another CPU, or after a change of attributes: keeps its lag and the distance to its deadline.
     Moved,
 }
 
@@ -55,10 +54,10 @@ pub(crate) struct FairQueue {
     sum: i64,
     /// Σ weight, the running thread included.
     load: i64,
-    /// The running thread is not preempted by another fair one before its vruntime gets here
-    /// (RUN_TO_PARITY), while it is eligible.
+    /// The running thread, while eligible, is not preempted by another fair one before its vruntime reaches this
+    /// (RUN_TO_PARITY).
     protected_until: i64,
-    /// The shortest slice among those that came since the queue was empty.
+    /// The shortest slice among threads that joined since the queue was empty.
     shortest_slice: u32,
 }
 
@@ -88,7 +87,7 @@ impl FairQueue {
             + match self.load as u64 {
                 0 => 0,
                 w if w.is_power_of_two() => self.sum >> w.trailing_zeros(),
-                // Which is positive: said so, it saves the processor a look at whether it is -1.
+                // Positive. The mask tells the compiler, which saves a check for -1.
                 _ => self.sum.div_euclid(self.load & i64::MAX),
             }
     }
@@ -99,7 +98,7 @@ impl FairQueue {
         i128::from(self.sum) >= i128::from(vruntime - self.base) * i128::from(self.load)
     }
 
-    /// The running thread `e` has used `delta` nanoseconds.
+    /// Charges the running thread `e` for `delta` nanoseconds.
     #[inline(always)]
     pub(crate) fn charge(&mut self, e: &Entity, delta: u64) {
         let dv = to_virtual(delta, e.inverse.get());
@@ -114,7 +113,7 @@ impl FairQueue {
         self.follow(v);
     }
 
-    /// A virtual run time has become this.
+    /// Moves `base` if the virtual run time `v` is far from it.
     #[inline(always)]
     fn follow(&mut self, v: i64) {
         if v - self.base > REBASE_AFTER {
@@ -129,7 +128,7 @@ impl FairQueue {
         self.base = to;
     }
 
-    /// `e` joins those that compete here; if it is to wait, `insert` it then.
+    /// Adds `e` to those that compete here. If it is to wait, `insert` it afterwards.
     #[inline(always)]
     pub(crate) fn join(&mut self, e: &Entity, cpu: CpuId, how: Placement) {
         self.place(e, cpu, how);
@@ -145,11 +144,11 @@ impl FairQueue {
         let mean = self.mean();
         let slice = e.virtual_slice();
         let lag = bounded(e.lag.get(), 2 * slice);
-        // Joining moves V towards the joiner; undo that, so that it is owed `lag` afterwards.
+        // Joining moves V towards the new thread; compensate, so that its lag is `lag` afterwards.
         let w = i64::from(e.weight.get());
         let owed = if lag == 0 || self.load == 0 { 0 } else { lag + scale(lag, w, self.load) };
         let vruntime = if lag < 0 && how == Placement::Wake && e.cpu() == cpu {
-            // A debt is paid by the time that went on without it, not by sleeping alone.
+            // A debt is paid by V's progress without the thread, not by sleeping alone.
             e.vruntime.get().max(mean).min(mean - owed)
         } else {
             mean - owed
@@ -163,8 +162,8 @@ impl FairQueue {
         e.key.set(vruntime + to_deadline);
     }
 
-    /// The entity leaves the competition; if it waits in the queue, `remove` it first. Its lag is kept in it. With `relative` (it
-    /// moves) its deadline becomes relative, and its credit stays whole.
+    /// Removes the entity from the competition; if it waits in the queue, `remove` it first. Its lag stays in it. With
+    /// `relative` (it moves to another CPU), its deadline becomes relative, and its credit is not limited.
     #[inline(always)]
     pub(crate) fn leave(&mut self, e: &Entity, relative: bool) {
         let v = e.vruntime.get();
@@ -187,7 +186,7 @@ impl FairQueue {
         }
     }
 
-    /// Adds `t` to those that wait; it competes already.
+    /// Adds `t` to the waiting threads; it competes already.
     #[inline(always)]
     pub(crate) fn insert(&mut self, table: &Table, t: ThreadIdx, e: &Entity) {
         self.waiting += 1;
@@ -212,7 +211,7 @@ impl FairQueue {
         }
     }
 
-    /// `next`, which waits, and `last`, which runs, change places.
+    /// Exchanges the waiting thread `next` and the running thread `last`.
     #[inline(always)]
     pub(crate) fn exchange(&mut self, table: &Table, next: ThreadIdx, (last, e): (ThreadIdx, &Entity)) {
         if self.solo == Some(next) {
@@ -223,7 +222,7 @@ impl FairQueue {
         }
     }
 
-    /// The thread that should run: `None` means the running thread `current`, or idle.
+    /// The thread that should run; `None` means the running thread `current`, or idle.
     #[inline(always)]
     pub(crate) fn choose(&self, table: &Table, current: Option<&Entity>) -> Option<ThreadIdx> {
         if self.waiting == 0 {
@@ -244,7 +243,7 @@ impl FairQueue {
         match (current, best) {
             // On a tie the other thread runs: otherwise the first to end its slice would run twice in a row (`pick_eevdf`).
             (Some(e), Some(t)) => (table.get(t).key.get() <= e.key.get()).then_some(t),
-            // Rounding can leave nobody eligible: then the earliest deadline has to do.
+            // Rounding can make no thread eligible: take the earliest deadline.
             (None, None) => self.tree.first(table),
             (_, best) => best,
         }
@@ -255,7 +254,7 @@ impl FairQueue {
         self.tree.first_eligible(table, |v| self.eligible(v) || table.plants(Fault::IgnoreEligibility))
     }
 
-    /// `e` begins to run.
+    /// Makes `e` the running thread.
     #[inline(always)]
     pub(crate) fn begin(&mut self, e: &Entity) {
         self.renew_if_used_up(e);
@@ -274,8 +273,8 @@ impl FairQueue {
         self.renew_if_used_up_in(e, 0);
     }
 
-    /// The same where time advances in steps: a slice that ends within this much virtual time of its end counts as
-    /// complete, and the difference is added to the next one.
+    /// The same if time advances in steps: a slice counts as complete this much virtual time before its end, and the
+    /// difference is added to the next one.
     #[inline(always)]
     pub(crate) fn renew_if_used_up_in(&self, e: &Entity, about: i64) {
         let (v, deadline) = (e.vruntime.get(), e.key.get());
@@ -285,7 +284,7 @@ impl FairQueue {
         }
     }
 
-    /// The running thread gives way (`yield_task_fair`): it pretends to have used its slice.
+    /// The running thread yields (`yield_task_fair`): counts its slice as used.
     #[inline(always)]
     pub(crate) fn give_way(&mut self, e: &Entity) {
         if self.eligible(e.vruntime.get()) {
@@ -301,7 +300,7 @@ impl FairQueue {
     pub(crate) fn charge_and_give_way(&mut self, e: &Entity, delta: u64) {
         let (v, deadline, w) = (e.vruntime.get(), e.key.get(), i64::from(e.weight.get()));
         let dv = to_virtual(delta, e.inverse.get());
-        // `eligible(v + dv)` with dv · w more in the sum, and all that is known before the clock is on one side.
+        // `eligible(v + dv)` with dv · w more in the sum; everything known before the clock is read is on one side.
         let owed = i128::from(self.sum) - i128::from(v - self.base) * i128::from(self.load);
         if owed < i128::from(dv) * i128::from(self.load - w) {
             return self.charge_indebted(e, dv);
@@ -332,23 +331,23 @@ impl FairQueue {
         }
     }
 
-    /// Whether the running thread `e` has a right to go on for now.
+    /// Whether the running thread `e` is still protected from preemption.
     #[inline(always)]
     pub(crate) fn is_protected(&self, e: &Entity) -> bool {
         e.vruntime.get() < self.protected_until
     }
 
-    /// Whether it has that right for longer than this virtual time.
+    /// Whether the protection lasts for longer than this virtual time.
     pub(crate) fn is_protected_for(&self, e: &Entity, time: i64) -> bool {
         e.vruntime.get().saturating_add(time) < self.protected_until
     }
 
-    /// How much virtual time is left of that right.
+    /// The virtual time left of the protection.
     pub(crate) fn protection_left(&self, e: &Entity) -> i64 {
         self.protected_until.saturating_sub(e.vruntime.get()).max(0)
     }
 
-    /// The running thread has lost its protection.
+    /// Ends the protection of the running thread.
     pub(crate) fn unprotect(&mut self) {
         self.protected_until = i64::MIN;
     }
@@ -372,7 +371,7 @@ impl FairQueue {
         }
     }
 
-    /// Shows every waiting thread.
+    /// Visits every waiting thread.
     pub(crate) fn visit(&self, table: &Table, visit: &mut impl FnMut(ThreadIdx)) {
         match self.solo {
             Some(t) => visit(t),
@@ -408,8 +407,9 @@ fn bounded(lag: i64, limit: i64) -> i64 {
     lag.max(-limit).min(limit)
 }
 
-/// `lag · w / load`. A lag is two virtual slices at most, each of which is a slice for nice 0 divided by the weight: so the
-/// product is a slice's, and cannot overflow. Among many it is less than a nanosecond for each, which needs no division.
+/// `lag · w / load`. A lag is at most two virtual slices, and a virtual slice is a slice at nice 0 divided by the
+/// weight. So the product is bounded by two slices and cannot overflow. With a large load the result is less than a
+/// nanosecond and needs no division.
 #[inline(always)]
 fn scale(lag: i64, w: i64, load: i64) -> i64 {
     let product = lag * w;

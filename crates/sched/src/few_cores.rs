@@ -1,10 +1,9 @@
 //! More CPUs than the host has processors.
 //!
 //! CPUs that share a host processor take turns in slices of milliseconds that ignore priorities. So only as many CPUs
-//! as the host runs at the same time ([`Config::at_once`](crate::Config::at_once)) have real-time and deadline
-//! threads, and each of those gets a host *core* to itself, to which the kernel binds it ([`Scheduler::core`]). The
-//! most urgent threads then run, as many as there are cores; a more urgent thread takes the CPU of the least urgent
-//! one.
+//! as the host runs at the same time ([`Config::at_once`](crate::Config::at_once)) have real-time and deadline threads,
+//! and each of those gets a host *core* to itself, to which the kernel binds it ([`Scheduler::core`]). So as many of
+//! the most urgent threads run as there are cores; a more urgent thread takes the CPU of the least urgent one.
 //!
 //! | CPU | counts as urgent | has a core |
 //! |---|---|---|
@@ -14,7 +13,7 @@
 //!
 //! Affinity takes precedence: a thread that may not run on any urgent CPU gets another one, and pinned threads get
 //! their own. There are then more urgent CPUs than cores; the last ones have no core and run wherever the host puts
-//! them. All published words are hints, so simultaneous wake-ups and pushes may also exceed the limit.
+//! them. All published words are hints, so concurrent wake-ups and pushes may also exceed the limit.
 
 use crate::domain::Place;
 use crate::entity::{Class, Entity};
@@ -23,7 +22,7 @@ use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
-/// An offer is made so often at most.
+/// The most offers in a row.
 const MOST: u32 = 64;
 
 impl Scheduler {
@@ -38,14 +37,15 @@ impl Scheduler {
         found.or_else(|| self.near(e, from).find(|&c| self.suits(t, e, c) && self.domains.is_urgent(c)))
     }
 
-    /// A CPU where `t` may run and which has no urgent thread, if there is a place for one more. One that sleeps would have to wait at the host for
-    /// one that does not, so one that looks around is preferred; of equals its last one, then `this`.
+    /// A CPU without urgent threads where `t` may run, if the limit allows another one. A CPU that polls is preferred
+    /// to one that sleeps, which would have to wait for a host processor; among equals, the thread's last CPU, then
+    /// `this`.
     pub(crate) fn open_cpu(&self, t: ThreadIdx, e: &Entity, this: CpuId) -> Option<CpuId> {
         if e.movable.get() == 0 || e.class() == Class::Stop {
             return None;
         }
         let d = &self.domains;
-        // Where it may run on no CPU that has urgent threads, it need not wait for one of them.
+        // A thread that may run on no urgent CPU need not wait for one.
         if d.is_crowded() && self.near(e, this).any(|c| self.suits(t, e, c) && d.is_urgent(c)) {
             return None;
         }
@@ -61,8 +61,8 @@ impl Scheduler {
         [e.cpu(), this].into_iter().filter(|c| c.index() < self.cpus.len()).chain(all)
     }
 
-    /// `cpu` has no urgent thread any more, so another CPU may have one; or it has one that may be less urgent than
-    /// threads waiting elsewhere. Waiting threads are placed again until nothing moves.
+    /// `cpu` has lost its urgent threads, so another CPU may have some; or its urgent thread may be less urgent than
+    /// threads that wait elsewhere. Places waiting threads again until nothing moves.
     #[cold]
     pub(crate) fn offer(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let n = self.cpus.len();
@@ -77,7 +77,7 @@ impl Scheduler {
         }
     }
 
-    /// `cpu`, the caller's, has chosen `next`: tells what core it has to be bound to.
+    /// The caller's CPU `cpu` has chosen `next`: reports the core to which it must be bound.
     #[cold]
     pub(crate) fn tell_core(&self, cpu: CpuId, next: Option<ThreadIdx>, k: &mut impl Kick) {
         // An idle CPU may be needed for the next urgent thread there.
@@ -90,8 +90,8 @@ impl Scheduler {
 }
 
 impl<'a> Held<'a> {
-    /// The CPU gained or lost its urgent threads: it takes or releases a core. The carrier that serves it next must
-    /// be bound.
+    /// The CPU gained or lost its urgent threads: takes or releases a core. The next carrier that serves it must be
+    /// bound.
     #[cold]
     pub(crate) fn settle_core(&mut self) {
         let (seen, d) = (&self.cpu.seen, &self.s.domains);
@@ -110,11 +110,11 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Publishes that the CPU has lost its most urgent thread, keeping its place if it was the last; says whether the CPU may
-    /// look for another one.
+    /// Publishes that the CPU has lost its most urgent thread, and keeps its place if it was the last; returns whether
+    /// the CPU may look for another one.
     pub(crate) fn publish_between(&mut self, place: &mut Option<Place<'a>>) -> bool {
         let d = &self.s.domains;
-        // It counts twice for a moment: nobody else takes the place meanwhile.
+        // The CPU counts twice for a moment, so that no other takes the place meanwhile.
         let kept = d.is_limited().then(|| d.keep_place());
         self.publish();
         match kept {

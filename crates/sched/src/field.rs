@@ -35,7 +35,7 @@ field!(FieldU64, AtomicU64, u64);
 field!(FieldI64, AtomicI64, i64);
 
 impl FieldU32 {
-    /// Counts one more for the owner: not one atomic step.
+    /// Adds one, as the owner: not atomic.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.set(self.get().wrapping_add(1));
@@ -43,7 +43,7 @@ impl FieldU32 {
 }
 
 impl FieldU64 {
-    /// Adds for the owner: not one atomic step.
+    /// Adds, as the owner: not atomic.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64) {
         self.set(self.get().wrapping_add(n));

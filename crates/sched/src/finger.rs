@@ -1,15 +1,15 @@
-//! Where a tree's searches began and ended last, so that the next need not begin at the root: a *finger*
-//! (Guibas, McCreight, Plass and Roberts 1977). With many threads most are queued beside each other.
+//! The path of a tree's last search, so that the next one need not begin at the root: a *finger* (Guibas, McCreight,
+//! Plass and Roberts 1977). With many threads, most are queued next to each other.
 
 use crate::node::{self, NONE, Node};
 use crate::table::Table;
 use sync::prefetch;
 
-/// The number of tree levels that are remembered, counted from the leaves.
+/// The number of levels remembered, counted from the leaves.
 const LEVELS: usize = 3;
 
-/// A node, and keys that belong below it: from the first on, before the second. Forgotten when the node goes; what else comes or
-/// goes can only make the node's own range wider.
+/// A node, and a range of keys that belong below it: from the first, before the second. Cleared when the node leaves
+/// the tree; other insertions and removals can only widen the node's real range.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     node: u32,
@@ -31,7 +31,7 @@ impl Range {
     }
 }
 
-/// The nodes through which the last search went: the leaf, the node above it and so on.
+/// The nodes of the last search: the leaf, the node above it and so on.
 #[derive(Debug)]
 pub(crate) struct Finger {
     lately: [Range; LEVELS],
@@ -42,7 +42,7 @@ impl Finger {
         Finger { lately: [Range::NONE; LEVELS] }
     }
 
-    /// The leaf below `root` where a new member with this key belongs. The search begins at the lowest node of the last
+    /// The leaf below `root` where a new member with this key belongs. The search begins at the lowest remembered node
     /// whose keys include the new one.
     #[inline(always)]
     pub(crate) fn leaf_for<'t>(&mut self, table: &'t Table, root: u32, key: i64) -> (u32, &'t Node) {
@@ -53,7 +53,7 @@ impl Finger {
         search(table, top, level, key, &mut self.lately)
     }
 
-    /// Node `n` was split: its keys from `from` on are below `r` now. `to_right` says that the search led there.
+    /// Node `n` was split: its keys from `from` on are below `r` now. `to_right`: the search led there.
     pub(crate) fn split(&mut self, n: u32, (r, from): (u32, i64), to_right: bool) {
         if let Some(known) = self.lately.iter_mut().find(|known| known.node == n) {
             match to_right {
@@ -70,7 +70,7 @@ impl Finger {
         }
     }
 
-    /// Whether a search from `root` leads to each node that is remembered, with the least and the greatest of its keys.
+    /// Whether a search from `root` leads to each remembered node, with the least and the greatest of its keys.
     pub(crate) fn is_sound(&self, table: &Table, root: u32) -> bool {
         let height = height(table, root);
         self.lately.iter().enumerate().filter(|(_, known)| known.from < known.until).all(|(level, known)| {
@@ -88,8 +88,8 @@ fn height(table: &Table, root: u32) -> usize {
     usize::from(table.node(root).level())
 }
 
-/// The leaf where `key` belongs, which `top`, a node of this level, has; notes which ranges lead there. The level says how far
-/// it is: so nobody waits for a node's memory only to learn that it is a leaf.
+/// The leaf for `key` below `top`, a node of this level; records the path. Because the level is known, the search need
+/// not load a node to learn that it is a leaf.
 #[inline(always)]
 fn search<'t>(table: &'t Table, top: Range, level: usize, key: i64, seen: &mut [Range; LEVELS]) -> (u32, &'t Node) {
     let Range { node: mut n, mut from, mut until } = top;
@@ -97,7 +97,7 @@ fn search<'t>(table: &'t Table, top: Range, level: usize, key: i64, seen: &mut [
     for level in (0..level).rev() {
         n = node.below(key, (&mut from, &mut until));
         node = table.node(n);
-        // Where its keys lie is in its first line: else they would be waited for one after the other.
+        // Prefetch all key lines of the node, which would otherwise be loaded one after the other.
         prefetch(node, node::SEARCHED_LINES);
         if let Some(known) = seen.get_mut(level) {
             *known = Range { node: n, from, until };

@@ -83,13 +83,13 @@ use server::FairServer;
 use sync::atomic::{AtomicBool, Ordering};
 use table::Table;
 
-/// Told which CPUs must look at their run queue again. Called with no run-queue lock held.
+/// Receives the CPUs that must check their run queue again. Called with no run-queue lock held.
 pub trait Kick {
     /// `cpu` must call [`Scheduler::schedule`] or, if it is parked, look for work.
     fn kick(&mut self, cpu: CpuId);
 
-    /// `cpu`, the caller's, is about to run a thread, and has this core ([`Scheduler::core`]) or is to run anywhere. Only where
-    /// there are more CPUs than the host runs at the same time.
+    /// The caller's CPU `cpu` is about to run a thread, and has this core ([`Scheduler::core`]), or may run anywhere.
+    /// Only called if there are more CPUs than the host runs at the same time.
     fn serves(&mut self, cpu: CpuId, core: Option<usize>) {
         let _ = (cpu, core);
     }
@@ -107,8 +107,8 @@ impl<K: Kick> Kick for &mut K {
     }
 }
 
-/// The present time, or where to read it: on the processor that overlaps with taking a lock, and who waits for the lock
-/// does not go by an old time.
+/// The present time, or a clock to read. Reading overlaps with taking a lock, and a caller that waited for the lock
+/// does not use an old time.
 pub trait Clock {
     /// The present time.
     fn read(self) -> Nanos;
@@ -121,7 +121,7 @@ impl Clock for Nanos {
     }
 }
 
-/// Why a CPU's thread comes to the scheduler.
+/// Why a CPU enters the scheduler: what becomes of its thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prev {
     /// The thread is still runnable.
@@ -130,18 +130,18 @@ pub enum Prev {
     Yield,
     /// The thread blocks, unless a wake-up has revoked its [`Scheduler::prepare_block`].
     Block,
-    /// The thread is gone.
+    /// The thread has exited.
     Exit,
 }
 
-/// A thread's counters of queueing and switching.
+/// A thread's counters of waits and switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadCounts {
     /// How long it has waited for a CPU.
     pub queued: Nanos,
-    /// How often it left its CPU and could have gone on: preempted or yielding. Comes round after 2^32.
+    /// How often it left its CPU while runnable: preempted or yielding. Wraps after 2^32.
     pub involuntary: u32,
-    /// How often it came to another CPU. Comes round after 2^32.
+    /// How often it moved to another CPU. Wraps after 2^32.
     pub migrations: u32,
     /// The thread's virtual run time, in weighted nanoseconds.
     pub vruntime: i64,
@@ -157,7 +157,7 @@ pub struct Scheduler {
     domains: Domains,
     admission: Admission,
     config: Config,
-    /// A thread has been a real-time or deadline thread.
+    /// Some thread has been a real-time or deadline thread.
     urgent: AtomicBool,
 }
 
@@ -187,7 +187,7 @@ impl<'a> At<'a> {
         self.held(self.cpu.queue.lock())
     }
 
-    /// `None` while somebody else holds the queue.
+    /// `None` if the queue is locked.
     pub(crate) fn try_lock(self) -> Option<Held<'a>> {
         self.cpu.queue.try_lock().map(|rq| self.held(rq))
     }
@@ -250,7 +250,7 @@ impl Scheduler {
         self.urgent.load(Ordering::Relaxed)
     }
 
-    /// Forgets `t`, which has exited or never run.
+    /// Releases `t`, which has exited or never run.
     pub fn detach(&self, t: ThreadIdx) {
         if let Some(e) = self.table.find(t) {
             self.admission.release(e);
@@ -300,13 +300,13 @@ impl Scheduler {
         self.domains.is_crowded()
     }
 
-    /// How many threads wait on `cpu`, runnable. Lock-free.
+    /// How many runnable threads wait on `cpu`. Lock-free.
     #[inline]
     pub fn queued(&self, cpu: CpuId) -> u32 {
         self.cpus[cpu.index()].seen.queued.get()
     }
 
-    /// The idle CPUs: those that look for work by themselves and those that are parked. Lock-free, a hint.
+    /// The idle CPUs: those that poll for work and those that are parked. Lock-free, a hint.
     pub fn idle_cpus(&self) -> impl Iterator<Item = CpuId> + '_ {
         let d = &self.domains;
         (0..self.cpus.len()).map(|c| CpuId(c as u16)).filter(|&c| d.spinning.contains(c) || d.parked.contains(c))
@@ -328,7 +328,7 @@ impl Scheduler {
         self.table.mask(t)
     }
 
-    /// The answer of `sched_rr_get_interval(2)` for `t`: zero for FIFO, else its slice.
+    /// The result of `sched_rr_get_interval(2)` for `t`: zero for FIFO, otherwise its slice.
     pub fn rr_interval(&self, t: ThreadIdx) -> Nanos {
         let e = self.table.get(t);
         match e.policy() {
@@ -355,7 +355,7 @@ impl Scheduler {
         self.table.get(t).cpu()
     }
 
-    /// The CPU time of `t` up to `now`. Exact while its CPU does not schedule at the same moment.
+    /// The CPU time of `t` up to `now`. Exact unless its CPU schedules at the same moment.
     pub fn runtime(&self, t: ThreadIdx, now: Nanos) -> Nanos {
         let e = self.table.get(t);
         let cpu = e.cpu();
@@ -367,7 +367,7 @@ impl Scheduler {
         Nanos(e.runtime.get() + running)
     }
 
-    /// How long the current thread of `cpu` has run since it was last accounted for: since it was chosen, unless it has met a
+    /// How long the current thread of `cpu` has run since it was last accounted: since it was chosen, or since the last
     /// tick.
     pub fn unaccounted(&self, cpu: CpuId, now: Nanos) -> Nanos {
         let h = self.lock(cpu);
@@ -388,8 +388,8 @@ impl Scheduler {
         }
     }
 
-    /// The time that `t`, if it is a real-time thread, has run since it last woke up. Preemption and yielding do not
-    /// reset it (`watchdog` in `kernel/sched/rt.c`).
+    /// How long `t`, if it is a real-time thread, has run since it last woke up. Preemption and yielding do not reset
+    /// it (`watchdog` in `kernel/sched/rt.c`).
     pub fn run_since_wake(&self, t: ThreadIdx, now: Nanos) -> Option<Nanos> {
         let e = self.table.get(t);
         (e.class() == entity::Class::Rt).then(|| self.runtime(t, now) - Nanos(e.runtime_at_wake.get()))

@@ -1,4 +1,4 @@
-//! The word on which waiting and waking agree.
+//! The state word through which waiting and waking agree.
 //!
 //! | value | meaning | who may leave it, and to what |
 //! |---|---|---|
@@ -51,11 +51,11 @@ pub(crate) enum Claim {
     Claimed,
     /// The slot has no thread.
     Gone,
-    /// A waker or changer holds it for a moment, or it is runnable.
+    /// A waker or changer holds it at the moment, or it is runnable.
     Busy,
 }
 
-/// See the module. "Home's lock" is that of the run queue that the entity's `home` names.
+/// See the module documentation. "Home's lock" is that of the run queue that the entity's `home` names.
 #[derive(Debug)]
 pub(crate) struct Life(AtomicU8);
 
@@ -74,7 +74,7 @@ impl Life {
         self.0.store(to, Ordering::Release);
     }
 
-    /// A new thread has the slot; it waits for its first wake-up.
+    /// The slot has a new thread, which waits for its first wake-up.
     pub(crate) fn attach(&self) {
         self.set(NEW);
     }
@@ -90,7 +90,7 @@ impl Life {
         self.set(WAITING);
     }
 
-    /// The thread does not wait after all. The caller holds the lock of its home CPU.
+    /// The thread does not wait after all. The caller holds home's lock.
     pub(crate) fn cancel(&self) {
         // Otherwise a waker was faster, and the thread is runnable already.
         if self.get() == WAITING {
@@ -98,7 +98,7 @@ impl Life {
         }
     }
 
-    /// Whether a wake-up has something to do, before any lock.
+    /// Whether a wake-up would have an effect. Read before any lock is taken.
     #[inline(always)]
     pub(crate) fn can_be_woken(&self) -> bool {
         matches!(self.get(), WAITING | BLOCKED | CHANGING)
@@ -115,15 +115,15 @@ impl Life {
         self.get() == BLOCKED
     }
 
-    /// The running thread, which is still about to wait, waits from now on. With home's lock; once that is released it
-    /// belongs to wakers and changers: the caller must be done with it.
+    /// Turns the running thread, which is still about to wait, into a waiting one. With home's lock; once that is
+    /// released, the thread belongs to wakers and changers, so the caller must be done with it.
     #[inline(always)]
     pub(crate) fn block(&self) {
         self.set(BLOCKED);
     }
 
-    /// Ends a wait, whatever stage it has reached. With home's lock, if `is_home`, asked after the word was read,
-    /// says that it still is; `None` if not.
+    /// Ends a wait at any stage. With home's lock; `is_home`, called after the word was read, says whether it still is
+    /// home's. `None` if not.
     #[inline(always)]
     pub(crate) fn wake(&self, is_home: impl FnOnce() -> bool) -> Option<Wake> {
         let (to, wake) = match self.get() {
@@ -161,7 +161,7 @@ impl Life {
         }
     }
 
-    /// Lets a claimed thread wait again. False: it was woken meanwhile, and is the caller's to queue. With home's lock.
+    /// Lets a claimed thread wait again. False: it was woken meanwhile, and the caller must queue it. With home's lock.
     #[must_use]
     pub(crate) fn unclaim(&self) -> bool {
         let back = self.get() == CHANGING;
@@ -174,7 +174,7 @@ impl Life {
         self.set(DEAD);
     }
 
-    /// Whether the word fits a thread that is queued, or, if `current`, one that runs.
+    /// Whether the word is right for a queued thread, or, if `current`, for a running one.
     pub(crate) fn fits_member(&self, current: bool) -> bool {
         let s = self.0.load(Ordering::Relaxed);
         s == RUNNABLE || (current && s == WAITING)

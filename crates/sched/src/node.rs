@@ -1,11 +1,10 @@
 //! Nodes of the trees in [`crate::tree`]: up to sixteen ordered slots. Each slot holds everything a search compares,
 //! so a search reads few cache lines and none of the threads' own.
 //!
-//! A leaf's slot keeps its place for as long as it exists; only the order of the places changes, sixteen numbers of
-//! four bits in one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). Insertion and removal
-//! therefore move nothing. Inner nodes change ten times less often than they are searched, so their slots lie in
-//! order and a search need not wait for that word. Unused places hold the greatest key, so a search branches on no
-//! key.
+//! A leaf's slot stays in its place as long as it exists; only the order of the places changes, sixteen four-bit
+//! numbers in one word (as in the border nodes of Masstree: Mao, Kohler and Morris 2012). So insertion and removal move
+//! nothing. Inner nodes change ten times less often than they are searched, so their slots are in order and a search
+//! need not load that word. Unused places hold the greatest key, so a search needs no branch on keys.
 //!
 //! The first four lines hold all that a search reads, so they can be prefetched together.
 //!
@@ -17,9 +16,9 @@ use ids::ThreadIdx;
 
 /// Slots of a node.
 pub(crate) const WIDTH: usize = 16;
-/// Cache lines of a node in which a search reads.
+/// The cache lines of a node that a search reads.
 pub(crate) const SEARCHED_LINES: usize = 4;
-/// The greatest key that a member may have: places without a slot have a greater one.
+/// The greatest key of a member; places without a slot have a greater one.
 pub(crate) const KEY_MAX: i64 = NO_KEY - 1;
 const NO_KEY: i64 = i64::MAX;
 /// No node.
@@ -30,8 +29,8 @@ pub(crate) const NONE: u32 = ThreadIdx::NONE.0;
 pub(crate) struct Slot {
     /// A thread, or a node below.
     pub id: u32,
-    /// The thread's key, [`KEY_MAX`] at most; of a node, no key below is smaller. (The first slot of an inner node has the
-    /// smallest key that there is: whatever comes before the second belongs there.)
+    /// The thread's key, at most [`KEY_MAX`]; for a node, a lower bound of the keys below. (The first slot of an inner
+    /// node has the smallest possible key: whatever precedes the second belongs there.)
     pub key: i64,
     /// The thread's `vruntime`; for an inner node, a lower bound of those below.
     pub low: i64,
@@ -41,17 +40,17 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
-    /// The node above; in the list of free ones the next.
+    /// The node above; in the free list, the next node.
     pub above: FieldU32,
     len: FieldU8,
-    /// How many nodes there are below each other here: 0 where the slots are threads.
+    /// The height of the node: 0 if its slots are threads.
     level: FieldU8,
-    /// Four bits each, from the lowest on: where the first slot lies, the second and so on, then the places without one. Of an
-    /// inner node they stay in order.
+    /// The places of the first slot, the second and so on, then the unused places; four bits each, from the lowest. For
+    /// an inner node they are in order.
     order: FieldU64,
-    /// No `vruntime` here and below is smaller.
+    /// A lower bound of each `vruntime` here and below.
     pub low: FieldI64,
-    /// Every mask here and below is part of this (folded: see `Table::fold`).
+    /// A superset of all masks here and below (folded: see `Table::fold`).
     pub masks: FieldU64,
     keys: Line<[FieldI64; WIDTH]>,
     ids: [FieldU32; WIDTH],
@@ -63,7 +62,7 @@ pub(crate) struct Node {
 #[repr(align(64))]
 struct Line<T>(T);
 
-/// The order of the places where nothing was ever moved.
+/// The order of a node in which nothing was moved.
 const IN_ORDER: u64 = 0xfedc_ba98_7654_3210;
 
 impl Node {
@@ -81,7 +80,7 @@ impl Node {
         }
     }
 
-    /// An empty node becomes one of this level.
+    /// Turns an empty node into one of this level.
     pub(crate) fn reset(&self, level: u8, above: u32) {
         debug_assert!(self.len() == 0 && self.keys.0.iter().all(|key| key.get() == NO_KEY));
         self.above.set(above);
@@ -91,7 +90,7 @@ impl Node {
         self.masks.set(0);
     }
 
-    /// Takes all slots away.
+    /// Removes all slots.
     pub(crate) fn clear(&self) {
         self.len.set(0);
         self.keys.0.iter().for_each(|key| key.set(NO_KEY));
@@ -112,7 +111,7 @@ impl Node {
         usize::from(self.len.get())
     }
 
-    /// Where slot `i` lies.
+    /// The place of slot `i`.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
         place_in(self.order.get(), i)
@@ -162,7 +161,7 @@ impl Node {
         self.order.set(order & before | (p as u64) << (4 * i) | (order & !before) << 4);
     }
 
-    /// Takes slot `i` away.
+    /// Removes slot `i`.
     #[inline(always)]
     pub(crate) fn remove(&self, i: usize) {
         let last = self.len() - 1;
@@ -172,7 +171,7 @@ impl Node {
             self.keys.0[0].set(i64::MIN);
             return self.keys.0[last % WIDTH].set(NO_KEY);
         }
-        // The opposite of what `insert` does.
+        // The inverse of `insert`.
         let (order, before) = (self.order.get(), lowest(i));
         let p = place_in(order, i);
         self.keys.0[p].set(NO_KEY);
@@ -208,19 +207,18 @@ impl Node {
         self.ids[..last % WIDTH].iter().position(|here| here.get() == id).unwrap_or(last)
     }
 
-    /// How many slots of a leaf have no greater key.
+    /// How many slots of a leaf have a key that is not greater.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, key: i64) -> usize {
         let one = |order: u64, i: usize| usize::from(self.keys.0[place_in(order, i)].get() <= key);
-        // Which four first: seven comparisons, of which four wait for three.
+        // Find the right four first: seven comparisons, of which four depend on three.
         let order = self.order.get();
         let four = 4 * (one(order, 3) + one(order, 7) + one(order, 11));
         let order = order >> (4 * four);
         four + one(order, 0) + one(order, 1) + one(order, 2) + one(order, 3)
     }
 
-    /// The node below this one to which this key belongs, and where its keys begin and end as far as this one tells: `range`
-    /// becomes smaller.
+    /// The node below this one where this key belongs. Narrows `range` to that node's keys.
     #[inline(always)]
     pub(crate) fn below(&self, key: i64, (from, until): (&mut i64, &mut i64)) -> u32 {
         let one = |i: usize| usize::from(self.keys.0[i % WIDTH].get() <= key);
@@ -233,7 +231,7 @@ impl Node {
         self.ids[at].get()
     }
 
-    /// Moves the slots from the `keep`-th on to `to`, which is empty and of the same level. `moved` hears of each.
+    /// Moves the slots from the `keep`-th on to `to`, which is empty and of the same level. `moved` is called for each.
     #[inline(always)]
     pub(crate) fn move_behind(&self, keep: usize, to: &Node, moved: impl Fn(u32)) {
         let (order, len) = (self.order.get(), self.len());
@@ -261,7 +259,7 @@ impl Node {
     }
 }
 
-/// Where slot `i` lies in this order.
+/// The place of slot `i` in this order.
 #[inline(always)]
 fn place_in(order: u64, i: usize) -> usize {
     (order >> (4 * i % 64)) as usize % WIDTH

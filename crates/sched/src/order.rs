@@ -1,7 +1,7 @@
-//! Checks the promise of push and pull from outside while everything runs: the most urgent threads have the CPUs.
+//! Checks from outside, while everything runs, what push and pull promise: the most urgent threads have the CPUs.
 //!
 //! One sample proves nothing, because a thread may be on its way: a kick is in flight, or a CPU is in the kernel. A
-//! sampler therefore looks repeatedly; a situation that persists over several ticks of its CPU is a violation.
+//! sampler therefore checks repeatedly; a situation that persists over several ticks of its CPU is a violation.
 
 use crate::Scheduler;
 use crate::entity::Class;
@@ -13,16 +13,16 @@ use ids::{CpuId, Nanos, ThreadIdx};
 pub struct Misplaced {
     /// The thread.
     pub thread: ThreadIdx,
-    /// Since when it has been waiting: with the thread and its CPU, which wait that is.
+    /// Since when it has been waiting. With the thread and its CPU, this identifies the wait.
     pub since: Nanos,
-    /// The CPU that runs something less urgent: the one it waits on, or another.
+    /// The CPU that runs something less urgent: the one where the thread waits, or another.
     pub instead: CpuId,
 }
 
 impl Scheduler {
-    /// A real-time thread that waits on `cpu` and should not: its most urgent one, if something less urgent runs here, or
-    /// the head of those that could go elsewhere, if something less urgent runs there (the head-only rule). `None` as well
-    /// while somebody holds the queue's lock.
+    /// A real-time thread that waits on `cpu` but should not: the most urgent one, if something less urgent runs here,
+    /// or the first pushable one, if something less urgent runs where it could go (only the head is pushed). `None`
+    /// also if the queue is locked.
     pub fn misplaced(&self, cpu: CpuId) -> Option<Misplaced> {
         let h = self.at(cpu).try_lock()?;
         let (rq, table) = (&h.rq, &self.table);
@@ -47,7 +47,7 @@ impl Scheduler {
                 return false;
             }
             let seen = &self.cpus[c.index()].seen;
-            // A thread that is about to run there counts, too.
+            // A thread that is about to run there counts as well.
             Rank(seen.running.get()) > Rank::of(e) && Rank(seen.best.get()) > Rank::of(e)
         };
         let others = (0..self.cpus.len()).map(|i| CpuId(i as u16)).filter(|&c| c != cpu && self.suits(head, e, c));

@@ -1,5 +1,5 @@
-//! Deliberate faults, one at a time, for testing the tests: every check must have something that
-//! it alone catches. Only with the feature `planted`; otherwise nothing of this is compiled in.
+//! Deliberate faults, planted one at a time to test the tests: every check must have something that it alone catches.
+//! Only with the feature `planted`; otherwise none of this is compiled in.
 
 /// The faults that a build with the feature `planted` can switch on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,7 +7,7 @@
 pub enum Fault {
     /// Every eighth wake-up claims the thread and forgets it.
     DropWake,
-    /// A thread blocks although its mark was taken back.
+    /// A thread blocks although its mark was revoked.
     BlockAnyway,
     /// A request to schedule is lost.
     LoseRequest,

@@ -1,15 +1,15 @@
-//! CPUs that nobody serves for a while.
+//! CPUs that no carrier serves for a while.
 
 use crate::fair::Placement;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
-/// No trap moves more threads than this; the balancing of other CPUs takes the rest.
+/// The most threads that one trap moves; balancing by other CPUs moves the rest.
 const MOST: u32 = 64;
 
 impl Scheduler {
-    /// Says whether anybody serves `cpu`. While it is absent, wake-ups avoid it where they can and others
-    /// take its waiting threads; going absent gives away those that may go.
+    /// Announces whether a carrier serves `cpu`. While it is absent, wake-ups avoid it if they can and other CPUs take
+    /// its waiting threads. Becoming absent gives away threads that may leave.
     pub fn set_absent(&self, cpu: CpuId, absent: bool, now: Nanos, k: &mut impl Kick) {
         let mut h = self.lock(cpu);
         if h.rq.absent == absent {

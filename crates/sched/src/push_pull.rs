@@ -1,9 +1,8 @@
-//! Real-time and deadline threads go where they can run: pushed by the CPU where they
-//! wait, pulled by a CPU whose priority drops (Rostedt 2007; `kernel/sched/rt.c`).
+//! Moves real-time and deadline threads to where they can run: pushed by the CPU where they wait, pulled by a CPU whose
+//! priority drops (Rostedt 2007; `kernel/sched/rt.c`).
 //!
-//! Only the head of a CPU's pushable threads is ever pushed. If it fails, the less urgent ones
-//! behind it are not tried, though their masks may be wider: the CPUs that could take
-//! them will pull.
+//! Only the head of a CPU's pushable threads is pushed. If that fails, less urgent ones behind it are not tried, though
+//! their masks may be wider: the CPUs that could take them will pull.
 
 use crate::entity::{Class, Entity};
 use crate::fair::Placement;
@@ -13,14 +12,14 @@ use crate::rank::Rank;
 use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
-/// No trap moves or looks at more threads than this.
+/// The most threads that one trap moves or examines.
 const MOST: u32 = 64;
-/// How often a push looks for another target when the first turned out taken.
+/// How often a push tries another target after the first turned out to be taken.
 const TRIES: u32 = 3;
 
 /// The result of one attempt to push.
 enum Push {
-    /// The thread has moved; whether its new CPU must be kicked.
+    /// The thread was moved; true if its new CPU must be kicked.
     Moved(bool),
     /// The state changed meanwhile: try again.
     Again,
@@ -29,11 +28,11 @@ enum Push {
 }
 
 impl Scheduler {
-    /// Where a waking real-time or deadline thread goes: it stays on its last CPU unless what runs there
-    /// cannot be preempted by it or, being urgent itself, should not be (`select_task_rq_rt`).
+    /// The CPU for a waking real-time or deadline thread: its last CPU, unless what runs there cannot be preempted by
+    /// it or, being urgent itself, should not be (`select_task_rq_rt`).
     ///
-    /// Beyond Linux: where either of two fair threads could make way, the waker does. Its CPU needs no
-    /// kick, and it is the one CPU of which we know that the host runs its carrier right now.
+    /// Beyond Linux: if either of two fair threads could make way, the waker does. Its CPU needs no kick, and is the
+    /// only one whose carrier is known to be running on the host.
     pub(crate) fn select_urgent(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         if self.domains.is_limited() {
             return self.select_among_few(t, e, from);
@@ -61,9 +60,9 @@ impl Scheduler {
         self.runs(cpu) > mine && self.cpus[cpu.index()].seen.running_pinned.get() == 0
     }
 
-    /// The CPU of lowest priority on which `t` could run, if that is lower than its own
-    /// (`find_lowest_rq`): its last CPU, else this one, else any in turn. For a deadline thread, failing a CPU
-    /// without any, the one with the latest deadline (`find_later_rq`).
+    /// The CPU of lowest priority on which `t` could run, if that is lower than its own (`find_lowest_rq`): its last
+    /// CPU, then this one, then any in turn. For a deadline thread, if every CPU has one, the CPU with the latest
+    /// deadline (`find_later_rq`).
     pub(crate) fn find_lower(&self, t: ThreadIdx, e: &Entity, this: CpuId) -> Option<CpuId> {
         if e.movable.get() == 0 || e.class() == Class::Stop {
             return None;
@@ -89,7 +88,7 @@ impl Scheduler {
         if lowest.is_some() || e.class() != Class::Deadline { lowest } else { self.find_later(t, e) }
     }
 
-    /// The number of the domain where `t` is balanced: the one that it was in last, unless it may run there no more.
+    /// The number of the domain where `t` is balanced: its last one, unless it may no longer run there.
     pub(crate) fn domain_of(&self, t: ThreadIdx, e: &Entity) -> usize {
         let last = e.cpu();
         if self.domains.all().len() == 1 {
@@ -153,7 +152,7 @@ impl Scheduler {
         None
     }
 
-    /// Moves the head of the pushable threads of `cpu` to `target`, if that is still right under both locks.
+    /// Moves the head of the pushable threads of `cpu` to `target`, if that is still correct under both locks.
     fn push_to(&self, cpu: CpuId, target: CpuId, now: Nanos) -> Push {
         let (mut src, mut dst) = self.lock_two(cpu, target);
         let Some(t) = src.rq.first_pushable(&self.table) else { return Push::Stop };
@@ -170,8 +169,8 @@ impl Scheduler {
         Push::Moved(move_urgent(&mut src, &mut dst, t, e, now))
     }
 
-    /// Fetches the threads that should run here rather than wait elsewhere. Of several the best is what
-    /// remains to be run, the others wait here.
+    /// Pulls threads that should run here instead of waiting elsewhere. The most urgent of several is the one to run;
+    /// the others wait here.
     pub(crate) fn pull(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let place = if self.domains.is_limited() && !self.domains.is_urgent(cpu) {
             let Some(place) = self.domains.find_place() else { return };
@@ -183,7 +182,7 @@ impl Scheduler {
         drop(place);
     }
 
-    /// Pulls for a CPU that has a place among those that run at the same time.
+    /// Pulls for a CPU that counts against the limit of CPUs with urgent threads.
     pub(crate) fn pull_urgent(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) {
         let (n, domain) = (self.cpus.len(), self.domains.of(cpu));
         let mut at = 1; // distance from `cpu`, going round
@@ -201,18 +200,18 @@ impl Scheduler {
         }
     }
 
-    /// Whether `src` may have a thread for `cpu`, by what both publish: hundreds of idle CPUs look at one overloaded
-    /// queue at the same time, and its lock is what they would all wait for.
+    /// Whether `src` may have a thread for `cpu`, judged by their published words: hundreds of idle CPUs may check an
+    /// overloaded queue at the same time and would contend for its lock.
     fn may_have(&self, src: CpuId, cpu: CpuId) -> bool {
         let seen = &self.cpus[src.index()].seen;
         let head = Rank(seen.pushable.get());
         let better = head < Rank(self.cpus[cpu.index()].seen.best.get());
-        // The only one that waits there beats what runs there: it is about to run there, as for `runs_here`.
+        // A single waiting thread that beats the running one is about to run there, as in `runs_here`.
         let lone = seen.queued.get() == 1 && !self.domains.absent.contains(src);
         head != Rank::IDLE && better && !(lone && head < Rank(seen.running.get()))
     }
 
-    /// Fetches the best waiting thread of `src` that may run here; says whether others are left there.
+    /// Pulls the best waiting thread of `src` that may run here; returns whether others are left there.
     fn pull_from(&self, cpu: CpuId, src: CpuId, now: Nanos) -> bool {
         if !self.may_have(src, cpu) {
             return false;
@@ -228,7 +227,7 @@ impl Scheduler {
             return false;
         }
         dst.rq.stats.pulls += 1;
-        // The caller is about to choose: nobody needs to be told.
+        // The caller is about to choose, so no kick is needed.
         let _ = move_urgent(&mut src, &mut dst, t, e, now);
         src.rq.overloaded
     }
@@ -240,12 +239,12 @@ fn best_rank(h: &Held<'_>) -> Rank {
     h.rq.running_rank(c).min(h.rq.best_rank(&h.s.table, c))
 }
 
-/// Whether a waiting thread should run where it is.
+/// Whether a waiting thread should run where it waits.
 fn runs_here(h: &Held<'_>, e: &Entity) -> bool {
     Rank::of(e) < h.rq.running_rank(h.current()) && !h.rq.absent
 }
 
-/// Moves a waiting thread; says whether the destination must be kicked.
+/// Moves a waiting thread; returns whether the destination must be kicked.
 fn move_urgent(src: &mut Held<'_>, dst: &mut Held<'_>, t: ThreadIdx, e: &Entity, now: Nanos) -> bool {
     src.dequeue(t, e);
     dst.enqueue(t, e, now, Placement::Moved, false);

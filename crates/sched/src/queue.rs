@@ -1,4 +1,4 @@
-//! A locked run queue, and the steps of which all scheduling is made.
+//! A locked run queue, and the basic steps of scheduling.
 
 use crate::Scheduler;
 use crate::cpu::{Cpu, Idle, RtLatency, RunQueue};
@@ -45,8 +45,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Whether no other than fair threads have been here since the running one was chosen; if none runs, whether none
-    /// waits.
+    /// Whether only fair threads have been here since the running one was chosen; if none runs, whether only fair
+    /// threads wait.
     #[inline(always)]
     pub(crate) fn has_only_fair(&self) -> bool {
         // One sum, one branch.
@@ -64,7 +64,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// `account_fair` for a thread that gives way.
+    /// `account_fair` for a thread that yields.
     #[inline(always)]
     pub(crate) fn account_and_give_way(&mut self, e: &Entity, now: Nanos) {
         let delta = self.rq.elapsed(now);
@@ -73,8 +73,8 @@ impl<'a> Held<'a> {
         self.rq.server.charge(delta, now);
     }
 
-    // The fair queue's part is named by each caller: a method that is handed over as a value is a call, as LLVM makes a
-    // function of it (`FnOnce::call_once`), whatever the method says of inlining.
+    // Each caller names the fair queue's part itself. LLVM compiles a method that is passed as a value into a call
+    // (`FnOnce::call_once`), even if it is marked for inlining.
     #[inline(always)]
     fn count_span(&mut self, e: &Entity, delta: u64) {
         e.runtime.add(delta);
@@ -150,7 +150,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// A thread queued at the head of its level still comes after the running thread.
+    /// A thread queued at the head of its level must still come after the running thread.
     fn keep_running_first(&mut self, e: &Entity) {
         let (table, running) = (&self.s.table, self.rq.current);
         if self.current().is_some_and(|c| c.in_rt_queue() && c.level.get() == e.level.get()) {
@@ -159,7 +159,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The thread's wait began at `since`.
+    /// Records that the thread's wait began at `since`.
     #[inline(always)]
     pub(crate) fn stamp(&self, e: &Entity, since: Nanos) {
         e.queued_at.set(since.0);
@@ -168,12 +168,12 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Takes a waiting thread out of its queue; the caller owns it then.
+    /// Takes a waiting thread out of its queue; the caller then owns it.
     pub(crate) fn dequeue(&mut self, t: ThreadIdx, e: &Entity) {
         let table = &self.s.table;
         if Rank::of(e) < self.rq.running_rank(self.current()) {
-            // Other CPUs kept away because of this thread. Treat it as if it had run, so that the next `schedule`
-            // makes up for it.
+            // Other CPUs kept away because of this thread. Treat it as if it had run, so that the next `schedule` pulls
+            // what they did not push.
             self.rq.chosen = self.rq.chosen.min(Rank::of(e));
         }
         match e.class() {
@@ -212,7 +212,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The running thread leaves the competition, but stays `current` for the moment.
+    /// Removes the running thread from the competition; it stays `current` for now.
     #[inline(always)]
     pub(crate) fn leave_running(&mut self, t: ThreadIdx, e: &Entity, relative: bool) {
         if e.is_fair() {
@@ -223,7 +223,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The opposite of `leave_running`.
+    /// The inverse of `leave_running`.
     pub(crate) fn rejoin_running(&mut self, t: ThreadIdx, e: &Entity, now: Nanos, head: bool) {
         match e.class() {
             Class::Fair => {
@@ -277,7 +277,7 @@ impl<'a> Held<'a> {
         Some(t)
     }
 
-    /// Lets the fair server look at the clock; `fair` says whether fair threads are here.
+    /// Updates the fair server from the clock; `fair` says whether there are fair threads.
     pub(crate) fn update_server(&mut self, now: Nanos, fair: bool) {
         let rt = !self.rq.rt.is_empty();
         if (fair || self.rq.server.armed()) && !self.s.table.plants(Fault::SleepingServer) {
@@ -285,7 +285,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The most urgent thread above the fair class; none if the fair server goes first.
+    /// The most urgent thread above the fair class; none if the fair server takes precedence.
     fn pick_urgent(&mut self, fair: bool) -> Option<ThreadIdx> {
         let table = &self.s.table;
         if self.rq.rt.active.best() == 0 {
@@ -309,7 +309,7 @@ impl<'a> Held<'a> {
         Some(t)
     }
 
-    /// `t` has the CPU from `now` on: what begins with any class.
+    /// The part of `begin` that all classes share: `t` has the CPU from `now` on.
     #[inline(always)]
     fn become_current(&mut self, t: ThreadIdx, e: &Entity, now: Nanos) {
         self.rq.current = t;
@@ -343,7 +343,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The first run of a real-time thread since it was woken.
+    /// Records the first run of a real-time thread since it was woken.
     fn note_latency(&mut self, e: &Entity, now: Nanos) {
         let woken = Nanos(e.woken_at.get());
         e.woken_at.set(0);
@@ -354,7 +354,7 @@ impl<'a> Held<'a> {
     }
 
     /// Publishes the state that other CPUs read. Every change of membership or of the running thread ends with this
-    /// call. True if the CPU needs ticks from now on and did not before: if it is not the caller's, it must be told.
+    /// call. True if the CPU needs ticks and did not before: then a CPU other than the caller's must be kicked.
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         self.publish_for(self.has_only_fair())
@@ -372,7 +372,7 @@ impl<'a> Held<'a> {
         before == 0 && self.cpu.seen.tick.get() != 0
     }
 
-    /// `publish` where only fair threads are.
+    /// `publish` if there are only fair threads.
     #[inline(always)]
     pub(crate) fn publish_fair(&self) {
         let (waiting, seen) = (self.rq.fair.waiting(), &self.cpu.seen);
@@ -415,7 +415,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Says in the idle masks whether this CPU is idle, and how.
+    /// Updates the idle masks: whether this CPU is idle, and how.
     #[inline(never)]
     pub(crate) fn set_idle(&mut self, idle: Option<Idle>) {
         if self.rq.idle == idle {
@@ -435,7 +435,7 @@ impl<'a> Held<'a> {
         self.rq.idle = idle;
     }
 
-    /// Asks this CPU to call `schedule`; says whether it must be told (it had not been asked yet).
+    /// Requests a call of `schedule` on this CPU; returns whether it must be kicked (it was not requested before).
     #[must_use]
     pub(crate) fn request(&self) -> bool {
         let asked = self.cpu.need_resched();
@@ -472,8 +472,8 @@ impl<'a> Held<'a> {
             || (mine == running && e.class() == Class::Rt && current.is_some_and(|c| self.equal_but_pinned(t, e, c)))
     }
 
-    /// An equal real-time thread does not preempt, unless it can run only here and the running one
-    /// can go elsewhere: then the latter moves behind it (`check_preempt_equal_prio`).
+    /// An equal real-time thread does not preempt, unless it can only run here and the running one can run elsewhere:
+    /// then the latter moves behind it (`check_preempt_equal_prio`).
     fn equal_but_pinned(&mut self, t: ThreadIdx, e: &Entity, c: &Entity) -> bool {
         let current = self.rq.current;
         if e.movable.get() != 0 || c.movable.get() == 0 || self.s.find_lower(current, c, self.id).is_none() {

@@ -1,4 +1,4 @@
-//! How urgent something is, over all classes, as one number to compare and publish.
+//! Urgency across all classes as one number, to compare and publish.
 
 use crate::deadline;
 use crate::domain::HIGHER;
@@ -8,7 +8,7 @@ use crate::entity::{Class, Entity};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Rank(pub u64);
 
-/// Deadlines are below this: the 73rd year of a machine's life is treated as its last.
+/// The limit of deadline ranks: after 73 years of uptime all deadlines are equal.
 const RT_BASE: u64 = 1 << 61;
 
 impl Rank {
@@ -39,7 +39,7 @@ impl Rank {
         }
     }
 
-    /// The priority vector of a CPU whose most urgent thread has this rank.
+    /// The priority vector for a CPU whose most urgent thread has this rank.
     pub(crate) fn vector(self) -> u8 {
         if self >= Rank::FAIR {
             0

@@ -1,9 +1,8 @@
 //! The real-time queue: one list per level and a bitmap of the levels in use, so that
 //! the most urgent thread is found in constant time (the "active array" of O(1)).
 //!
-//! A running thread stays in its list, at the head: that is how a preempted FIFO thread
-//! keeps its place. A second queue of the same form holds the *pushable* ones: queued, not
-//! running, and allowed elsewhere.
+//! A running thread stays in its list, at the head: that is how a preempted FIFO thread keeps its place. A second queue
+//! of the same form holds the *pushable* threads: waiting, and allowed elsewhere.
 
 use crate::entity::{Class, Entity};
 use crate::field::FieldU32;
@@ -13,10 +12,10 @@ use ids::ThreadIdx;
 const NONE: u32 = ThreadIdx::NONE.0;
 /// Level 0 is the stop class, levels 1..=99 are user priorities 99..=1.
 const LEVELS: usize = 100;
-/// Whether the class is in this build: without it (`no-rt`) its threads are fair ones, and nothing asks for it. That build
-/// exists to be compared with: what does the class cost those who do not use it?
+/// Whether the class is in this build. Without it (`no-rt`) its threads are fair ones, and nothing checks for it. That
+/// build exists for comparison: what does the class cost threads that do not use it?
 pub(crate) const BUILT: bool = !cfg!(feature = "no-rt");
-/// More urgent is smaller: this is less urgent than every level.
+/// Smaller is more urgent: this is less urgent than every level.
 pub(crate) const NO_LEVEL: u8 = LEVELS as u8;
 
 /// A priority array over one pair of links: the queue's (`PUSHABLE` false) or the pushable list's.
@@ -110,7 +109,7 @@ impl<const PUSHABLE: bool> PriorityArray<PUSHABLE> {
         }
     }
 
-    /// The most urgent member for which `wanted` holds, looking at no more than `most`.
+    /// The most urgent member for which `wanted` holds, examining at most `most`.
     pub(crate) fn find(
         &self,
         table: &Table,
@@ -179,7 +178,7 @@ impl RtQueue {
         self.make_pushable(table, t);
     }
 
-    /// Removes `t`; `running` says whether it is the CPU's current thread.
+    /// Removes `t`; `running`: it is the CPU's current thread.
     pub(crate) fn dequeue(&mut self, table: &Table, t: ThreadIdx, running: bool) {
         if !running {
             self.take_from_pushable(table, t);
@@ -188,7 +187,7 @@ impl RtQueue {
         self.len -= 1;
     }
 
-    /// `t` stops running and stays: now it can be pushed.
+    /// `t` stops running but stays runnable: from now on it can be pushed.
     pub(crate) fn make_pushable(&mut self, table: &Table, t: ThreadIdx) {
         if can_push(table.get(t)) {
             self.pushable.push_back(table, t);
@@ -211,7 +210,7 @@ impl RtQueue {
     }
 }
 
-/// Whether others may take it while it waits. Stop threads stay where they are.
+/// Whether other CPUs may take it while it waits. Stop threads stay where they are.
 fn can_push(e: &Entity) -> bool {
     e.movable.get() != 0 && e.class() == Class::Rt
 }

@@ -16,7 +16,7 @@ impl Scheduler {
     /// thread. Clears `need_resched`.
     ///
     /// If the priority drops here, pulls real-time threads from other CPUs. Pushes waiting ones away after a switch,
-    /// and looks for a fair thread elsewhere before it idles.
+    /// and looks for a fair thread elsewhere before it becomes idle.
     #[must_use]
     #[inline]
     pub fn schedule(&self, cpu: CpuId, now: Nanos, prev: Prev, k: &mut impl Kick) -> Option<ThreadIdx> {
@@ -53,7 +53,7 @@ impl Scheduler {
             if t != last {
                 h.rq.stats.switches += 1;
                 h.rq.stats.preemptions += u64::from(stays && prev == Prev::Preempted);
-                // Another CPU may have fetched it meanwhile; then it is not ours to count.
+                // If another CPU has pulled it meanwhile, it does not count here.
                 if stays && self.table.get(last).is_at(cpu) {
                     self.table.get(last).involuntary.count();
                 }
@@ -75,7 +75,7 @@ impl Scheduler {
         if push {
             self.push(cpu, now, k);
         }
-        // A budget may have come meanwhile, for a thread less urgent than what waits elsewhere.
+        // A budget may have been replenished meanwhile, for a thread less urgent than some that wait elsewhere.
         if self.domains.is_limited() && ((vector == 0) == (before < Rank::FAIR) || refused) {
             self.offer(cpu, now, k);
         }
@@ -88,7 +88,7 @@ impl Scheduler {
 }
 
 impl At<'_> {
-    /// [`Scheduler::schedule`], with a clock that is read once the lock is held. Answers with what it said, too.
+    /// [`Scheduler::schedule`], with a clock that is read once the lock is held. Returns the reading as well.
     #[must_use]
     #[inline(always)]
     pub fn schedule_by(self, clock: impl Clock, prev: Prev, k: impl Kick) -> (Option<ThreadIdx>, Nanos) {
@@ -130,7 +130,7 @@ impl Held<'_> {
         }
     }
 
-    /// The running thread `e` could go on; another one may have a better right to the CPU.
+    /// The running thread `e` could continue, but another one may be preferred.
     #[inline(always)]
     fn take_turns(&mut self, e: &Entity, now: Nanos, prev: Prev) -> Option<ThreadIdx> {
         let (s, last) = (self.s, self.rq.current);
@@ -150,7 +150,7 @@ impl Held<'_> {
         Some(next)
     }
 
-    /// The running thread is gone.
+    /// The running thread has exited.
     #[inline(always)]
     fn follow_fair(&mut self, now: Nanos) -> Option<ThreadIdx> {
         let s = self.s;
@@ -171,7 +171,7 @@ impl Held<'_> {
     }
 
     /// Disposes of the running thread as `prev` says; there is no current thread afterwards. Returns whether it stays
-    /// runnable, and names it if it must go to another CPU.
+    /// runnable, and the thread itself if it must move to another CPU.
     pub(crate) fn put_prev(&mut self, now: Nanos, prev: Prev) -> (bool, Option<ThreadIdx>) {
         let Some(e) = self.current() else { return (false, None) };
         let t = self.rq.current;
@@ -220,8 +220,8 @@ impl Held<'_> {
         }
     }
 
-    /// Ends the running of a thread that has marked itself as waiting: true if the mark still stood.
-    /// See README.md: the mark cannot change while the lock is held, and wakers have the entity once it is released.
+    /// Ends the running of a thread that has marked itself as waiting; true if the mark was still set. See README.md:
+    /// the mark cannot change while the lock is held, and wakers own the entity once it is released.
     fn try_block(&mut self, t: ThreadIdx, e: &Entity) -> bool {
         if !self.is_to_block(e) {
             return false;

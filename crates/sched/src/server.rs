@@ -1,9 +1,8 @@
 //! The fair server: 50 ms in every second for fair threads that real-time threads starve
 //! (`fair_server` since Linux 6.12).
 //!
-//! It is *deferred*: nothing happens while fair threads get their share anyhow. Only at
-//! the last moment at which the budget still fits before the deadline do fair threads run
-//! before real-time ones, until the budget is used up.
+//! It is *deferred*: while fair threads get their share anyway, nothing happens. Fair threads run before real-time ones
+//! only from the last moment at which the budget still fits before the deadline, until the budget is used up.
 
 use crate::config::Config;
 use ids::Nanos;
@@ -37,7 +36,7 @@ impl FairServer {
         self.active
     }
 
-    /// Whether it watches over fair threads.
+    /// Whether the server is armed.
     #[inline(always)]
     pub(crate) fn armed(&self) -> bool {
         self.armed
@@ -48,7 +47,7 @@ impl FairServer {
         self.deadline
     }
 
-    /// Fair threads have run for `delta` nanoseconds, whether by this server or not.
+    /// Charges the server for `delta` nanoseconds that fair threads have run, because of it or not.
     #[inline]
     pub(crate) fn charge(&mut self, delta: u64, now: Nanos) {
         if self.armed {
@@ -77,7 +76,7 @@ impl FairServer {
         self.active = self.active || (rt && now.0 >= self.zero_laxity());
     }
 
-    /// When the server will have to act.
+    /// When the server must act next.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         self.armed.then(|| Nanos(self.zero_laxity()))
     }

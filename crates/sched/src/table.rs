@@ -11,7 +11,8 @@ use once_cell::race::OnceBox;
 use sync::Lock;
 use sync::{boxed_array, boxed_slice};
 
-/// Entities a chunk: two pages, which a process with a few threads pays for. A model checker's atomics are large: it gets few.
+/// Entities per chunk: two pages, which even a process with a few threads must use. A model checker's atomics are
+/// large, so it gets few.
 const CHUNK: usize = if cfg!(any(loom, shuttle)) { 4 } else { 32 };
 const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 4 } else { THREADS_MAX / CHUNK };
 type Chunk = [Entity; CHUNK];
@@ -22,9 +23,9 @@ type Wide = [Box<[FieldU64]>; 1];
 /// saves the search for a free one a comparison.
 const NODES: usize = if CHUNK < 8 { CHUNK } else { CHUNK / 2 };
 type NodeChunk = [Node; NODES];
-/// Nodes that the trees of a CPU need beside (`tree.rs`): three trees, and of each three nodes and a spare.
+/// Additional nodes for each CPU (`tree.rs`): three trees, each with three nodes and a spare.
 const CPU_NODES: usize = 3 * 4;
-/// Chunks of nodes there can be: for entities, and behind them for CPUs.
+/// The number of chunks of nodes: first those for entities, then those for CPUs.
 const NODE_CHUNKS: usize = (CHUNKS + (CPUS_MAX * CPU_NODES).div_ceil(NODES)).next_power_of_two();
 
 /// All entities of a scheduler.
@@ -32,7 +33,7 @@ const NODE_CHUNKS: usize = (CHUNKS + (CPUS_MAX * CPU_NODES).div_ceil(NODES)).nex
 pub(crate) struct Table {
     chunks: Box<[OnceBox<Chunk>; CHUNKS]>,
     nodes: Box<[OnceBox<NodeChunk>; NODE_CHUNKS]>,
-    /// The first free node. A tree whose spare node is used up asks for it.
+    /// The first free node, for a tree whose spare node is used up.
     free: Lock<u32>,
     /// Mask words after the first, for machines of more than 64 CPUs.
     wide: Box<[OnceBox<Wide>]>,
@@ -42,7 +43,7 @@ pub(crate) struct Table {
     pub fault: Option<Fault>,
 }
 
-/// A table of chunks none of which is there yet.
+/// A table of chunks, all of which are missing.
 fn empty<T>(chunks: usize) -> Result<Box<[OnceBox<T>]>, OutOfMemory> {
     sync::zeroed_slice(chunks).ok_or(OutOfMemory)
 }
@@ -98,14 +99,14 @@ impl Table {
         n
     }
 
-    /// No tree has this node any more.
+    /// Frees a node that no tree uses.
     pub(crate) fn give_node(&self, n: u32) {
         let mut free = self.free.lock();
         self.node(n).above.set(*free);
         *free = n;
     }
 
-    /// How many nodes trees have.
+    /// How many nodes are in trees.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn nodes_used(&self) -> usize {
         let all = self.nodes.iter().filter(|c| c.get().is_some()).count() * NODES;
@@ -118,7 +119,7 @@ impl Table {
         all - free
     }
 
-    /// Whether this fault is planted: see `planted.rs`. Here because everything has the table at hand.
+    /// Whether this fault is planted: see `planted.rs`. It is here because all code has access to the table.
     #[inline(always)]
     #[cfg_attr(not(feature = "planted"), allow(unused_variables, reason = "nothing is planted then"))]
     pub(crate) fn plants(&self, fault: Fault) -> bool {
@@ -132,7 +133,7 @@ impl Table {
     pub(crate) fn reserve(&self, t: ThreadIdx) -> Result<(), OutOfMemory> {
         let i = t.index() / CHUNK;
         if self.chunks[i].get().is_none() {
-            // Before anybody can find the entities.
+            // Before the entities can be found.
             self.reserve_nodes(i)?;
             // If another thread installed the chunk first, use that one.
             let _ = self.chunks[i].set(boxed_array(|_| Entity::new())?);
@@ -155,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Has what a switch to `t` needs fetched: the first two lines of its entity.
+    /// Prefetches what a switch to `t` needs: the first two lines of its entity.
     #[inline(always)]
     pub(crate) fn prefetch(&self, t: ThreadIdx) {
         sync::prefetch(self.get(t), 2);
@@ -185,7 +186,7 @@ impl Table {
         self.mask_word(t, e, cpu.index() / 64) >> (cpu.index() % 64) & 1 != 0
     }
 
-    /// The affinity mask folded into one word: bit `c % 64` for every CPU `c` of it. Exact up to 64 CPUs.
+    /// The affinity mask folded into one word: bit `c % 64` for every CPU `c` in it. Exact up to 64 CPUs.
     #[inline]
     pub(crate) fn fold(&self, t: ThreadIdx, e: &Entity) -> u64 {
         let first = e.mask.get();

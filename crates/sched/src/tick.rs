@@ -1,4 +1,4 @@
-//! Changes that happen because time passes.
+//! Effects of the passage of time.
 
 use crate::entity::{Class, Entity};
 use crate::planted::Fault;
@@ -43,14 +43,14 @@ impl Scheduler {
         self.nudge(cpu, cpu, allowed, now, k);
     }
 
-    /// Whether `cpu` needs ticks: something waits, or a budget runs. Lock-free.
+    /// Whether `cpu` needs ticks: a thread waits, or a budget is running. Lock-free.
     #[inline]
     pub fn tick_needed(&self, cpu: CpuId) -> bool {
         self.at(cpu).tick_needed()
     }
 
-    /// When the slice of the fair thread that has this CPU ends, if others compete with it, and how long its next one
-    /// would be: `tick` should be called then.
+    /// When the slice of the fair thread that has this CPU ends, if others compete with it, and the length of its next
+    /// one: `tick` should be called then.
     pub fn slice_end(&self, cpu: CpuId) -> Option<(Nanos, Nanos)> {
         let h = self.lock(cpu);
         let e = h.current().filter(|e| e.is_fair() && h.rq.fair.waiting() > 0)?;
@@ -58,8 +58,8 @@ impl Scheduler {
         Some((Nanos(h.rq.accounted.saturating_add(left)), Nanos(u64::from(e.slice.get()))))
     }
 
-    /// When at the latest `tick` must be called for this CPU because a budget ends or begins; `None` if no
-    /// budget is concerned.
+    /// The latest time at which `tick` must be called for this CPU because a budget ends or begins; `None` if no budget
+    /// is involved.
     pub fn next_event(&self, cpu: CpuId) -> Option<Nanos> {
         let h = self.lock(cpu);
         let budget = h.current().filter(|e| e.class() == Class::Deadline && e.boosted_deadline().is_none());
@@ -93,8 +93,7 @@ impl Held<'_> {
         }
     }
 
-    /// A round-robin slice that is over starts again; it matters only to those who share the level
-    /// (`task_tick_rt`).
+    /// Restarts a round-robin slice that is over; it matters only among threads that share the level (`task_tick_rt`).
     fn tick_rt(&mut self, t: ThreadIdx, e: &Entity) -> bool {
         let over = e.rr_left.get() == 0 && !self.s.table.plants(Fault::EndlessSlice);
         if !e.has_policy(Policy::RoundRobin) || !over {
@@ -108,7 +107,8 @@ impl Held<'_> {
         true
     }
 
-    /// At the end of its slice (or of its protection, if somebody has a shorter one) it has to compete again.
+    /// At the end of its slice (or of its protection, if another thread has a shorter slice) the thread has to compete
+    /// again.
     fn tick_fair(&mut self, e: &Entity) -> bool {
         let grace = to_virtual(self.s.config.slice_grace(), e.inverse.get());
         if self.rq.fair.is_protected_for(e, grace) {
@@ -123,9 +123,9 @@ impl Held<'_> {
         gives_way
     }
 
-    /// Where those fair threads may run that wait when help arrives. If the running one is `over` it waits then, and a
-    /// single other one has the CPU: were help called for that one it would come too late, each time. An idle CPU, too,
-    /// takes a single one itself.
+    /// Where those fair threads may run that will still wait when help arrives. If the running one's slice is `over`,
+    /// it waits by then and the single other one has the CPU: help called for that one would always come too late. An
+    /// idle CPU takes a single one by itself, too.
     fn allowed_soon(&self, over: bool) -> u64 {
         let table = &self.s.table;
         let alone = self.rq.fair.waiting() == 1;
@@ -137,7 +137,7 @@ impl Held<'_> {
         }
     }
 
-    /// Whether the fair server takes the CPU from a real-time thread, or gives it back.
+    /// Whether the fair server takes the CPU from a real-time thread, or returns it.
     fn tick_server(&mut self, now: Nanos) -> bool {
         let current = self.current();
         let fair_runs = current.is_some_and(|e| e.is_fair());

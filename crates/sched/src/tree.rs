@@ -5,24 +5,25 @@
 //! search ended (`finger.rs`). Augmented with the smallest `vruntime` below each node, the tree finds the earliest
 //! *eligible* deadline.
 //!
-//! With 100,000 threads each record is cold when its turn comes. Taking the front therefore prefetches the record of
-//! the fourth thread behind it.
+//! With 100,000 threads each record is cold when it is needed. So taking the front prefetches the record of the fourth
+//! thread behind it.
 //!
 //! The augmented values of each node, `low` and `masks`, are **bounds**. Insertion lowers them at once, as far up as
-//! it makes a difference. Removal leaves them stale; a search that a bound has misled tightens it on its way back.
-//! Each removal is paid for at most once, and usually never, because its leaf is empty before a search reaches it.
+//! that changes anything. Removal leaves the bounds stale; a search that a stale bound has misled tightens it on its
+//! way back. Each removal costs this at most once, and usually never, because its leaf is empty before a search reaches
+//! it.
 //!
 //! # There are always enough nodes
 //! A node that loses a slot and has at most eight left merges with a neighbour below the same parent if they have at
-//! most twelve together. So two neighbours have at least thirteen, except after a split: a split makes eight and
-//! nine, or twelve and five, depending on where the slot is inserted, and at the right end, where more will come,
-//! sixteen and one. That leaves nine to a pair and fifteen to three in a row, five slots a node. A node without
-//! neighbours exists only where its parent has neighbours with enough. (Inserting behind the last slot of a full leaf
-//! uses the first place of the next leaf while that has room, which only makes nodes fuller.) The first leaf is
-//! excepted: it is emptied from its front and freed when it is empty, because moving slots that are about to leave
-//! would be wasted. With it and the right end, a tree of n threads has at most 3 + 0.37 n nodes. It keeps one spare,
-//! the last it freed: queues grow and shrink at their ends, so in the long run no CPU needs the shared free list. A
-//! scheduler allocates four nodes for each tree, three trees for each CPU, and one node for two threads.
+//! most twelve together. So two neighbours have at least thirteen, except after a split: a split makes eight and nine,
+//! or twelve and five, depending on where the slot is inserted, and at the right end, where more will follow, sixteen
+//! and one. That leaves nine per pair and fifteen per three in a row, five slots per node. A node without neighbours
+//! exists only where its parent has neighbours with enough. (Inserting behind the last slot of a full leaf uses the
+//! first place of the next leaf while that has room, which only makes nodes fuller.) The first leaf is excepted: it is
+//! emptied from its front and freed when it is empty, because moving slots that are about to leave would be wasteful.
+//! With it and the right end, a tree of n threads has at most 3 + 0.37 n nodes. It keeps one spare, the last it freed:
+//! queues grow and shrink at their ends, so in the long run no CPU needs the shared free list. A scheduler allocates
+//! four nodes for each tree, three trees for each CPU, and one node for every two threads.
 
 use crate::entity::Entity;
 use crate::finger::Finger;
@@ -32,7 +33,7 @@ use crate::table::Table;
 use ids::ThreadIdx;
 use sync::prefetch;
 
-/// Two neighbours with this many slots together become one.
+/// Two neighbours with at most this many slots together are merged.
 const JOINED_MOST: usize = WIDTH * 3 / 4;
 /// A node with this many slots checks whether it fits into a neighbour.
 const SMALL: usize = WIDTH / 2;
@@ -50,7 +51,7 @@ pub(crate) struct Tree {
     /// The leaf with the greatest key.
     last: u32,
     len: u32,
-    /// A node for the next time that one is needed.
+    /// A node kept for the next time one is needed.
     spare: u32,
     finger: Finger,
 }
@@ -113,8 +114,8 @@ impl Tree {
         }
     }
 
-    /// Removes the member with the smallest key, which is mostly the one that is to run. Its own record is not asked
-    /// for anything: with many threads that is a memory access that a switch would wait for.
+    /// Removes the member with the smallest key, which is usually the one about to run. Does not read its record: with
+    /// many threads that is a memory access for which a switch would wait.
     #[inline(always)]
     fn remove_first(&mut self, table: &Table, first: &Node) {
         first.remove(0);
@@ -125,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// The first leaf has `left` slots, and what is to be fetched ahead is in the next.
+    /// The first leaf has `left` slots, and the record to prefetch is in the next leaf.
     #[inline(always)]
     fn look_into_next(&self, table: &Table, first: &Node, left: usize) {
         let above = first.above.get();
@@ -170,14 +171,14 @@ impl Tree {
         }
     }
 
-    /// Shows every member.
+    /// Visits every member.
     pub(crate) fn visit(&self, table: &Table, visit: &mut impl FnMut(ThreadIdx)) {
         if self.root != NONE {
             visit_below(table, self.root, visit);
         }
     }
 
-    /// Whether order, links, ends and bounds are as they should be.
+    /// Whether order, links, ends and bounds are correct.
     pub(crate) fn is_sound(&self, table: &Table) -> bool {
         if self.root == NONE {
             return self.len == 0 && self.first == NONE && self.last == NONE;
@@ -192,8 +193,8 @@ impl Tree {
             && seen.members == self.len
     }
 
-    /// Splits the full node `n`, into which a slot with `key` is to come before slot `at`; says where it belongs now.
-    /// At the right end of the tree (`end`) more will come behind it, so the node before stays full.
+    /// Splits the full node `n`, into which a slot with `key` will be inserted before slot `at`; returns where it
+    /// belongs now. At the right end of the tree (`end`) more slots will follow, so the left node stays full.
     #[cold]
     fn split(&mut self, table: &Table, n: u32, at: usize, key: i64, end: bool) -> (u32, usize) {
         let node = table.node(n);
@@ -220,8 +221,8 @@ impl Tree {
         if to_right { (r, at - keep) } else { (n, at) }
     }
 
-    /// A slot that belongs behind the last one of the full leaf `n` may go before the first of the next leaf, if that
-    /// has room and has the same parent.
+    /// Inserts a slot that belongs behind the last one of the full leaf `n` at the front of the next leaf instead, if
+    /// that has room and the same parent.
     #[inline(always)]
     fn make_room_in_next(&mut self, table: &Table, n: u32, key: i64) -> Option<u32> {
         let above = table.node(n).above.get();
@@ -239,7 +240,7 @@ impl Tree {
         Some(r)
     }
 
-    /// Node `r` with keys from `from` on comes behind node `n`.
+    /// Adds node `r`, with keys from `from` on, behind node `n`.
     fn add_behind(&mut self, table: &Table, n: u32, r: u32, from: i64, end: bool) {
         let node = table.node(n);
         if node.above.get() == NONE {
@@ -262,7 +263,7 @@ impl Tree {
         extend(table, (above, top), right.low.get(), right.masks.get());
     }
 
-    /// Node `n` has fewer slots: it goes if it is empty, and joins a neighbour if they fit into one.
+    /// Node `n` has lost slots: removes it if it is empty, or merges it with a neighbour if they fit into one.
     fn tidy(&mut self, table: &Table, n: u32) {
         let node = table.node(n);
         let above = node.above.get();
@@ -282,11 +283,11 @@ impl Tree {
         }
     }
 
-    /// The node in slot `at` of `top` and the next become one: the smaller one's slots move.
+    /// Merges the node in slot `at` of `top` with the next: the smaller one's slots move.
     fn join(&mut self, table: &Table, top: &Node, at: usize) {
         let (l, r) = (top.id(at), top.id(at + 1));
         let (left, right) = (table.node(l), table.node(r));
-        // Behind others, the first key counts.
+        // The first key matters when the slot is not the first one.
         if !right.is_leaf() {
             right.set_key(0, top.key(at + 1));
         }
@@ -309,7 +310,7 @@ impl Tree {
         self.drop_node(table, goes);
     }
 
-    /// Node `n`, whose slots are of no account any more, leaves the tree.
+    /// Removes node `n`, whose slots are obsolete, from the tree.
     fn drop_node(&mut self, table: &Table, n: u32) {
         let above = table.node(n).above.get();
         self.give_node(table, n);
@@ -339,7 +340,7 @@ impl Tree {
         }
     }
 
-    /// A root with one node below is no use.
+    /// Removes a root with a single node below.
     fn lower_root(&mut self, table: &Table) {
         loop {
             let root = table.node(self.root);
@@ -361,7 +362,7 @@ impl Tree {
         n
     }
 
-    /// The tree has no use for this node any more.
+    /// Frees a node that the tree does not need.
     fn give_node(&mut self, table: &Table, n: u32) {
         self.finger.forget(n);
         let before = core::mem::replace(&mut self.spare, n);
@@ -370,7 +371,7 @@ impl Tree {
         }
     }
 
-    /// The leaf at the right end, or at the left one.
+    /// The leaf at the right or the left end.
     fn end(&self, table: &Table, right: bool) -> u32 {
         let mut n = self.root;
         loop {
@@ -393,7 +394,7 @@ fn own(table: &Table, n: u32, leaf: bool, id: u32) {
     }
 }
 
-/// A member with these values came into node `n`, which is `node`.
+/// Updates the bounds for a member with these values that was added to node `n`, which is `node`.
 #[inline(always)]
 fn extend(table: &Table, (mut n, mut node): (u32, &Node), vruntime: i64, masks: u64) {
     loop {
@@ -482,7 +483,7 @@ fn find_below(
     None
 }
 
-/// Totals of a walk over the whole tree.
+/// Totals of a walk through the whole tree.
 struct Seen {
     /// The lower bound of the keys, according to the slots above.
     from: i64,

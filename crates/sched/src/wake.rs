@@ -11,15 +11,15 @@ use crate::{Clock, Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 
 impl Scheduler {
-    /// Marks `t`, which runs, as about to wait. Call it **before** the wait is published anywhere a
-    /// waker can find it; a condition that is not guarded by a lock of its own needs a
-    /// sequentially consistent fence between this and looking at it.
+    /// Marks the running thread `t` as about to wait. Call it **before** the wait is published anywhere a waker can
+    /// find it. A condition without a lock of its own needs a sequentially consistent fence between this call and
+    /// checking the condition.
     #[inline]
     pub fn prepare_block(&self, t: ThreadIdx) {
         self.table.get(t).life.prepare();
     }
 
-    /// Takes the mark back: there is nothing to wait for. Harmless if a waker was faster.
+    /// Revokes the mark: there is nothing to wait for. Harmless if a waker was faster.
     #[inline]
     pub fn cancel_block(&self, t: ThreadIdx) {
         let e = self.table.get(t);
@@ -30,15 +30,15 @@ impl Scheduler {
 
     /// Ends the wait of `t`; true if this call did it: of several wakers exactly one gets true.
     ///
-    /// `t` may not have reached `schedule(Prev::Block)` yet; then it simply stays runnable.
-    /// Otherwise it is queued where it should run, and that CPU is asked to `schedule` if `t` should
-    /// run at once; it is kicked if it is not `from`, the waker's.
+    /// If `t` has not reached `schedule(Prev::Block)` yet, it simply stays runnable. Otherwise it is queued where it
+    /// should run, and if it should run at once, that CPU is asked to `schedule`, and kicked unless it is `from`, the
+    /// waker's.
     pub fn wake(&self, t: ThreadIdx, from: CpuId, now: Nanos, k: &mut impl Kick) -> bool {
         self.wake_by(t, from, now, k).is_some()
     }
 
-    /// `wake`, with a clock that is read if there is something to do, under the lock (as for `schedule_by`). The
-    /// answer is the CPU where `t` is now.
+    /// `wake`, with a clock that is read under the lock, if there is something to do (as for `schedule_by`). Returns
+    /// the CPU where `t` is now.
     #[inline(always)]
     pub fn wake_by(&self, t: ThreadIdx, from: CpuId, clock: impl Clock, k: &mut impl Kick) -> Option<CpuId> {
         let e = self.table.get(t);
@@ -83,14 +83,14 @@ impl Scheduler {
         }
     }
 
-    /// Queues `t`, which the caller owns, on a CPU of its choice, and sees to it that it runs when it should.
+    /// Queues `t`, which the caller owns, on a suitable CPU, and makes sure that it runs when it should.
     pub(crate) fn activate(&self, t: ThreadIdx, from: CpuId, now: Nanos, how: Placement, k: &mut impl Kick) {
         let e = self.table.get(t);
         let target = self.select(t, e, from);
         self.arrive(self.lock(target), t, e, from, now, how, k);
     }
 
-    /// Queues `t`, which the caller owns, on the CPU that is locked.
+    /// Queues `t`, which the caller owns, on the locked CPU.
     #[expect(clippy::too_many_arguments, reason = "all of them are what there is to say")]
     #[inline(always)]
     fn arrive(
@@ -105,7 +105,7 @@ impl Scheduler {
     ) {
         let target = h.id;
         let current = h.current();
-        // Loads of what others may look at are not merged by the compiler: the commonest case asks once.
+        // The compiler does not merge atomic loads, so the commonest case reads these once.
         let fair = e.is_fair() && h.has_only_fair();
         if e.cpu() != target {
             h.rq.stats.migrations_in += 1;
@@ -135,14 +135,14 @@ impl Scheduler {
             _ => h.beats(t, e, current),
         };
         let told = beats && h.request();
-        // No other thread has come meanwhile.
+        // No other thread has arrived meanwhile.
         let ticks = if fair { h.publish_for(true) } else { h.publish() };
-        // A spinning idle CPU sees the request by itself. Urgent threads rely on nothing.
+        // A polling idle CPU notices the request by itself. Urgent threads do not rely on that.
         let spins = h.rq.idle == Some(Idle::Spinning);
         let lenient = fair || e.is_fair();
         let kick = target != from && if lenient { (told || ticks) && !spins } else { beats || ticks };
         let push = !beats && h.rq.overloaded;
-        // Another CPU is no help to a thread that may not go there.
+        // Another CPU cannot help a thread that may not run there.
         let help = !beats && lenient && e.movable.get() != 0;
         drop(h);
         if kick {
@@ -185,7 +185,7 @@ impl Scheduler {
         if self.suits(t, e, last) { last } else { self.another_allowed(t, e, last) }
     }
 
-    /// Any CPU where it may run: a present one if there is one.
+    /// Any CPU where it may run; a served one if there is one.
     #[inline(never)]
     fn another_allowed(&self, t: ThreadIdx, e: &Entity, last: CpuId) -> CpuId {
         let start = self.domains.turn();
@@ -194,15 +194,15 @@ impl Scheduler {
         present.or_else(|| self.domains.first(start, allowed)).unwrap_or(last)
     }
 
-    /// Whether `t` may be put on `cpu` and somebody serves it.
+    /// Whether `t` may be put on `cpu` and a carrier serves it.
     #[inline(always)]
     pub(crate) fn suits(&self, t: ThreadIdx, e: &Entity, cpu: CpuId) -> bool {
         cpu.index() < self.cpus.len() && self.table.allows(t, e, cpu) && !self.domains.absent.contains(cpu)
     }
 
-    /// Fair placement: the waker's CPU if the waker will soon wait itself (a hand-over: both stay where their
-    /// data is) or is an interrupt of an idle CPU; an idle CPU that looks for work, the last one first;
-    /// else the cheaper of the last and the waker's CPU.
+    /// Placement of a fair thread: the waker's CPU if the waker will soon wait itself (a hand-over: both stay where
+    /// their data is) or is an interrupt of an idle CPU; otherwise an idle CPU that polls for work, the last one first;
+    /// otherwise the cheaper of the last CPU and the waker's.
     fn select_fair(&self, t: ThreadIdx, e: &Entity, from: CpuId) -> Option<CpuId> {
         let last = e.cpu();
         let d = &self.domains;

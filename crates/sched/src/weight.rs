@@ -1,10 +1,10 @@
-//! Weights of nice values: one step is a factor of about 1.25, so that one nice level
-//! between two threads shifts a tenth of the CPU from one to the other
-//! (`sched_prio_to_weight`, whose values programs can see in their CPU shares).
+//! Weights of nice values: one step is a factor of about 1.25, so that one nice level between two threads shifts a
+//! tenth of the CPU from one to the other (`sched_prio_to_weight`, whose values programs can observe in their CPU
+//! shares).
 
 use ids::{Nice, Policy};
 
-/// The weight of nice 0: virtual time of such a thread runs as real time does.
+/// The weight of nice 0: such a thread's virtual time advances like real time.
 pub(crate) const NICE_0: u32 = 1024;
 /// The weight of SCHED_IDLE.
 const IDLE: u32 = 3;
@@ -36,13 +36,13 @@ pub(crate) fn to_virtual(nanos: u64, inverse: u32) -> i64 {
     }
 }
 
-/// Four seconds and more: two words are multiplied and shifted, which takes twice as long.
+/// For four seconds and more: multiplies and shifts two words, which takes twice as long.
 #[cold]
 fn to_virtual_long(nanos: u64, inverse: u32) -> i64 {
     ((u128::from(nanos) * u128::from(inverse)) >> 22) as i64
 }
 
-/// Virtual nanoseconds of a thread with this weight as real ones, rounded up.
+/// Converts virtual nanoseconds of a thread with this weight to real ones, rounded up.
 pub(crate) fn to_real(time: i64, weight: u32) -> u64 {
     (u128::from(time.max(0) as u64) * u128::from(weight)).div_ceil(u128::from(NICE_0)).min(u128::from(u64::MAX)) as u64
 }

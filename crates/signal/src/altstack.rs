@@ -5,7 +5,7 @@ use abi::{Errno, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK, StackT};
 pub struct AltStack {
     sp: u64,
     size: u64,
-    /// As the program gave them.
+    /// As the program set them.
     flags: i32,
 }
 
@@ -50,7 +50,7 @@ impl AltStack {
         self.flags & SS_AUTODISARM != 0
     }
 
-    /// The answer of `sigaltstack(2)` to a thread with this stack pointer.
+    /// The result of `sigaltstack(2)` for a thread with this stack pointer.
     pub const fn report(&self, sp: u64) -> StackT {
         StackT { sp: self.sp, flags: self.status(sp) | self.flags & SS_AUTODISARM, size: self.size }
     }

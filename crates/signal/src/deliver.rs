@@ -3,11 +3,11 @@ use crate::{AltStack, ProcessSignals, Retarget, Scope, Sent, Target, ThreadSigna
 use crate::{Fate, Quota};
 use abi::{SIG_DFL, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
 
-/// The most signals that one call looks at before it asks to be called again.
+/// The most signals that one call examines before it must be called again.
 const BATCH: usize = 64;
 
-/// Hooks of POSIX and interval timers at the delivery of their signals. Their crate stands beside this one; the
-/// caller joins the two.
+/// Hooks of POSIX and interval timers at the delivery of their signals. This crate does not know theirs; the caller
+/// joins the two.
 pub trait TimerSignals {
     /// The signal of this timer is about to be delivered, and is no longer queued: rearms a
     /// periodic timer and returns the information with its overrun; `None` if the signal is
@@ -71,7 +71,7 @@ pub struct Delivery {
 pub enum Action {
     /// Nothing.
     None,
-    /// Nothing yet, but more is pending than one call may look at: call again.
+    /// Nothing yet, but more is pending than one call may examine: call again.
     More,
     /// Run a handler. Then call [`ProcessSignals::delivered`], or
     /// [`ProcessSignals::frame_failed`] if the frame could not be written.
@@ -82,7 +82,7 @@ pub enum Action {
     Terminate {
         /// The signal's information, for the core.
         info: SigInfo,
-        /// Whether a core is to be written.
+        /// Whether a core must be written.
         core: bool,
     },
     /// The process has a tracer, which is to see this signal first. If it lets it through: [`ProcessSignals::act_on`].
@@ -98,7 +98,7 @@ pub enum Force {
     Current,
     /// The default action, whatever the disposition.
     Default,
-    /// The default action, and nobody can change that any more.
+    /// The default action, and it can no longer be changed.
     Exit,
 }
 
@@ -128,7 +128,7 @@ impl ProcessSignals {
         take_from(|| self.dequeue(thread, !wanted.blockable()), timers)
     }
 
-    /// The same, of those alone that were sent to the thread.
+    /// As [`Self::take`], but only signals sent to the thread.
     pub fn take_private(
         &mut self,
         thread: &mut ThreadSignals,
@@ -138,7 +138,7 @@ impl ProcessSignals {
         take_from(|| self.dequeue_private(thread, !wanted.blockable()), timers)
     }
 
-    /// The same, of those alone that are for the process as a whole.
+    /// As [`Self::take`], but only signals sent to the process as a whole.
     pub fn take_shared(&mut self, wanted: SigSet, timers: &mut impl TimerSignals) -> Taken {
         take_from(|| self.dequeue_shared(!wanted.blockable()), timers)
     }

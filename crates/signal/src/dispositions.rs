@@ -20,7 +20,7 @@ pub enum DefaultAction {
     Terminate,
     /// Ends the process with a core.
     Core,
-    /// Does nothing; SIGCONT has done its work when it was sent.
+    /// Does nothing; SIGCONT took effect when it was sent.
     Ignore,
     /// Stops the process.
     Stop,

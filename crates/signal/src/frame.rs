@@ -141,14 +141,14 @@ pub const fn address_at_sigreturn(rsp: u64) -> u64 {
     rsp.wrapping_sub(8)
 }
 
-/// A frame that no thread can go on from: SIGSEGV.
+/// A frame from which no thread can continue: SIGSEGV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadFrame;
 
 /// A frame's contents after its handler has returned, which may have changed them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Returned {
-    /// The registers to go on with.
+    /// The registers with which to continue.
     pub registers: Registers,
     /// The mask.
     pub mask: SigSet,

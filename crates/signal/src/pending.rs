@@ -67,7 +67,7 @@ pub(crate) struct Pool {
     timers_alive: u64,
     /// The most entries of queued timers that may belong to deleted timers.
     timers_stale: u64,
-    /// Entries of flushed lanes with timers, whose owners have not been told yet.
+    /// Entries of flushed lanes with timers, which still have to be reported to their owners.
     dropped: u32,
 }
 
@@ -180,8 +180,8 @@ impl Pool {
         (info, timer)
     }
 
-    /// Drops all entries of these signals (`flush_sigqueue_mask`). Timers among them are to
-    /// be told: [`Pool::next_dropped`].
+    /// Drops all entries of these signals (`flush_sigqueue_mask`). Timers among them must be reported:
+    /// [`Pool::next_dropped`].
     pub fn flush(&mut self, q: &mut Pending, signals: SigSet) {
         if !q.set.intersects(signals) {
             return;

@@ -39,8 +39,8 @@ struct Ending {
 pub struct ActionChange {
     /// The action before.
     pub old: SigAction,
-    /// The signal now does nothing: it was dropped from every queue. Timers whose signal
-    /// it is are no longer queued; periodic ones are to be parked.
+    /// The signal now does nothing: it was dropped from every queue. Timers with this signal are no longer queued;
+    /// periodic ones must be parked.
     pub flushed: bool,
     /// The signal was SIG_IGN and now does something: parked timers send again
     /// (`posixtimer_sig_unignore`). Not so for one that was ignored by default.
@@ -85,8 +85,7 @@ impl ProcessSignals {
         Ok(ActionChange { old, flushed, revived: !flushed && old.handler == SIG_IGN })
     }
 
-    /// Drops these signals from the process's queue now, and from each thread's before it
-    /// is next looked at.
+    /// Drops these signals from the process's queue now, and from each thread's before it is next read.
     pub(crate) fn flush_everywhere(&mut self, signals: SigSet) {
         if signals.is_empty() {
             return;
@@ -306,8 +305,8 @@ impl ProcessSignals {
         !quota.has_room(self.pool.charged())
     }
 
-    /// A timer of [`ProcessSignals::add_timer`] is deleted. If its signal is still
-    /// `queued`, it stays visible until its turn comes, and is asked for then.
+    /// A timer of [`ProcessSignals::add_timer`] is deleted. If its signal is still `queued`, the signal stays visible
+    /// until it is taken, and is found to be stale then.
     pub fn remove_timer(&mut self, queued: bool) {
         self.pool.remove_timers(1, queued);
     }

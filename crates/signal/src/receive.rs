@@ -13,15 +13,15 @@ pub struct ThreadState {
     pub exiting: bool,
     /// Stopped by job control or a tracer.
     pub stopped: bool,
-    /// Has been told of a signal and not looked since ([`crate::Summary::is_set`], Linux's
-    /// TIF_SIGPENDING): when it looks, it sees every other signal, too.
+    /// Has been notified of a signal and not checked since ([`crate::Summary::is_set`], Linux's TIF_SIGPENDING): when
+    /// it checks, it sees every other signal, too.
     pub notified: bool,
 }
 
 /// A thread as a possible receiver of signals: see [`ThreadSignals::candidate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// The state as the caller told it.
+    /// The state that the caller passed.
     pub state: ThreadState,
     /// The thread's mask.
     pub(crate) blocked: SigSet,
@@ -51,11 +51,11 @@ impl ThreadSignals {
 const ASKED_MAX: usize = 64;
 
 impl ProcessSignals {
-    /// Looks for a thread that takes `signal`, which has been queued for the process and which the first choice did
-    /// not want (`complete_signal`): those that let it through, going round from where the last search ended, so
-    /// that receivers take turns. `look` tells how a thread stands, or `None` if it is gone.
+    /// Looks for a thread that takes `signal`, which has been queued for the process and which the first choice did not
+    /// want (`complete_signal`). The search continues round robin from where the last one ended, so that receivers take
+    /// turns. `look` returns the state of a thread, or `None` if it is gone.
     ///
-    /// A thread that unblocks the signal meanwhile looks at the process's queue itself.
+    /// A thread that unblocks the signal meanwhile checks the process's queue itself.
     pub fn find_receiver(
         &mut self,
         signal: Signal,
@@ -81,8 +81,8 @@ impl ProcessSignals {
         Wake::Nobody
     }
 
-    /// The next thread after `me` that takes something of what is left, and must be woken for it; `None` when nobody
-    /// takes the rest. Each call that answers a thread leaves fewer signals.
+    /// The next thread after `me` that takes some of the remaining signals and must be woken for them; `None` if no
+    /// thread takes any. Each call that returns a thread leaves fewer signals.
     pub fn next_taker(
         &self,
         left: &mut Retarget,
@@ -124,7 +124,7 @@ impl Retarget {
         self.left.is_empty()
     }
 
-    /// Offers what is left to a thread: true if it must be woken for it.
+    /// Offers the remaining signals to a thread: true if it takes some and must be woken.
     pub fn offer(&mut self, to: &Candidate) -> bool {
         let takes = self.left.without(to.blocked);
         if to.state.exiting || takes.is_empty() {

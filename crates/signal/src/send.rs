@@ -70,9 +70,9 @@ pub enum Wake {
     Nobody,
     /// This thread has a signal to handle: wake it if it waits interruptibly, kick it if it runs.
     Thread(ThreadIdx),
-    /// The first choice did not want it: look for another ([`ProcessSignals::find_receiver`]).
+    /// The first choice did not want it: search for another ([`ProcessSignals::find_receiver`]).
     Search(Signal),
-    /// The whole process ends by this signal, without a core; every thread is to be woken.
+    /// The whole process ends by this signal, without a core; every thread must be woken.
     EndProcess(Signal),
 }
 
@@ -209,8 +209,8 @@ impl ProcessSignals {
         }
     }
 
-    /// The wake-up after `to` was chosen as receiver: a signal that ends the process without a core does so at once, unless
-    /// there is a tracer, which may take it away.
+    /// The wake-up after `to` was chosen as receiver: a signal that ends the process without a core takes effect at
+    /// once, unless there is a tracer, which may suppress it.
     pub(crate) fn wake_for(&mut self, signal: Signal, to: &Candidate) -> Wake {
         let awaited = to.real_blocked.contains(signal);
         let is_spared = self.traced && signal != Signal::KILL;

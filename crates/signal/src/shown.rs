@@ -134,8 +134,8 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Of one moment. Nothing is written, unless others change them all the time or the thread's queue
-    /// holds what the process has flushed meanwhile: then the locks are taken, the process's first.
+    /// The sets at one moment. Nothing is written, unless they keep changing or the thread's queue holds what the
+    /// process has flushed meanwhile: then the locks are taken, the process's first.
     pub fn of(process: &Shown<ProcessSignals>, thread: &Shown<ThreadSignals>) -> Sets {
         (0..LOOKS).find_map(|_| Sets::glance(process, thread)).unwrap_or_else(|| {
             let (process, thread) = (process.lock(), thread.lock());

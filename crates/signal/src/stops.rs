@@ -29,10 +29,9 @@ impl Stoppers {
 }
 
 impl ProcessSignals {
-    /// The stop signals that the host can act on by itself: nobody handles or ignores them, and some thread does not block
-    /// them.
-    /// Masks that are in force for a moment only do not count: those of a handler, of a call with a mask of its own,
-    /// and of the C library when it makes a thread or a process.
+    /// The stop signals on which the host can act itself: they are neither handled nor ignored, and some thread does
+    /// not block them. Temporary masks do not count: those of a handler, of a call with its own mask, and of the C
+    /// library when it makes a thread or a process.
     pub fn simple_stops(&self) -> SigSet {
         self.stoppers.open().iter().filter(|&s| self.actions.get(s).handler == SIG_DFL).collect()
     }

@@ -11,8 +11,8 @@ use sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///   orders the two);
 /// - by a thread itself after it changed its mask or asked for its next action.
 ///
-/// A thread is not told of signals of the process's queue that others were chosen for. A
-/// set bit may be stale and costs one call of [`ProcessSignals::next_action`].
+/// A thread is not notified of signals of the process's queue for which others were chosen. A set bit may be stale and
+/// costs one call of [`ProcessSignals::next_action`].
 #[derive(Debug, Default)]
 pub struct Summary(AtomicU64);
 
@@ -27,7 +27,7 @@ impl Summary {
         self.0.store(process.deliverable(thread).0, Relaxed);
     }
 
-    /// Makes the thread look, whatever is deliverable: the process ends.
+    /// Makes the thread check, whatever is deliverable: the process ends.
     pub fn publish_end(&self) {
         self.0.store(SigSet::only(abi::Signal::KILL).0, Relaxed);
     }

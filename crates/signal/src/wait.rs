@@ -57,9 +57,8 @@ impl ProcessSignals {
         self.note_mask(thread);
     }
 
-    /// The wait is over, for whatever reason: the mask is as before. Then
-    /// [`ProcessSignals::take`] once more; nothing there means EAGAIN after the time is
-    /// over, EINTR otherwise.
+    /// The wait is over, for whatever reason: restores the mask. Then call [`ProcessSignals::take`] once more; if there
+    /// is nothing, the result is EAGAIN after the time limit, EINTR otherwise.
     pub fn end_wait(&mut self, thread: &mut ThreadSignals) -> Retarget {
         match thread.awaiting.take() {
             Some(mask) => self.set_blocked(thread, mask),

@@ -45,7 +45,7 @@ impl Config {
             io: Io::Auto,
             plant: None,
             record: false,
-            // A check looks at every CPU and thread: on large machines at every few events.
+            // A check examines every CPU and thread: on large machines only after every few events.
             check_every: (cpus as u64 * cpus as u64 / 1024).max(1),
             limit: Nanos::from_secs(100),
             must_end: true,
@@ -95,7 +95,7 @@ pub enum Bug {
     ClockBack,
     /// A host call's result never comes.
     LoseHostReturn,
-    /// From then on nobody takes over the CPU of a carrier that is in the host.
+    /// From then on nothing takes over the CPU of a carrier that is in the host.
     NoTakeOver,
     /// From then on idle CPUs sleep without telling the scheduler.
     SleepBlindly,

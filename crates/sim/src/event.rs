@@ -5,8 +5,7 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens. A number beside a CPU or thread is a generation: the event counts
-/// only while it still is the current one.
+/// An event. A number next to a CPU or thread is a generation: the event counts only while the generation is current.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Event {
     /// The thread on the CPU has used the time it wanted to use.

@@ -1,8 +1,8 @@
 //! The machine under the kernel: [`kernel::Machine`] in virtual time.
 //!
-//! It answers the kernel at once and only notes what has consequences (kicks, timers, new
-//! contexts); the world (`world/`) picks the notes up after each trap and turns them into
-//! events. Nothing here decides anything about scheduling.
+//! It answers the kernel at once and only records what has consequences (kicks, timers, new
+//! contexts). After each trap the world (`world/`) turns these records into events. Nothing here
+//! decides anything about scheduling.
 
 use crate::linux::{DESCRIPTOR, SmallLinux};
 use crate::memory::Memory;
@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub claim: Option<CpuId>,
     /// The number of its last system call.
     pub call: usize,
-    /// The time of that call, or of the kernel's last look at it for another try.
+    /// The time of that call, or of the kernel's last check whether to try it again.
     pub tried: Nanos,
 }
 

@@ -32,7 +32,7 @@ impl Hasher for Fixed {
     }
 }
 
-/// A map whose order nobody may look at.
+/// A map whose order must not matter.
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fixed>>;
 
 /// The address space.
@@ -89,7 +89,7 @@ impl Memory {
         self.write(addr, &value.to_le_bytes())
     }
 
-    /// `cpu` writes the line of `addr`; says whether another CPU had it.
+    /// `cpu` writes the line of `addr`; returns whether another CPU had it.
     pub(crate) fn take_line(&mut self, addr: u64, cpu: CpuId) -> bool {
         self.lines.insert(addr / 64, cpu).is_some_and(|before| before != cpu)
     }

@@ -55,7 +55,7 @@ struct Model {
 }
 
 impl Model {
-    /// Two threads, one for each CPU; `FD` and the descriptor that is given back stand for a mailbox.
+    /// Two threads, one for each CPU. `FD` and the returned descriptor both denote one mailbox.
     fn new(fault: Option<Fault>) -> (Model, u64) {
         let mut setup = Setup::new(Config { io: Io::Poller, ..Config::new(0, 2) });
         let memory = setup.words(64);
@@ -73,7 +73,7 @@ impl Model {
         self.at_once(nr::SOCKET, &[1, 2, 0, 0, 0]) as u64
     }
 
-    /// By nobody.
+    /// Makes a call that no thread makes.
     fn at_once(&self, nr: usize, args: &[u64]) -> isize {
         linux::host(&self.kernel.m, &call(nr, args))
     }
@@ -99,7 +99,7 @@ impl Model {
         self.scripts.lock().values().all(Script::is_over)
     }
 
-    /// Whether it is parked, and nobody has woken it.
+    /// Whether it is parked and has not been woken.
     fn is_waiting(&self, t: ThreadIdx) -> bool {
         let thread = self.kernel.thread(t);
         thread.parked.is_parked() && thread.node.queued()
@@ -123,7 +123,7 @@ impl Model {
         Linux(&*self.kernel).descriptors_ready(cpu, &events);
     }
 
-    /// The scripts run on two CPUs, and `meanwhile` beside them.
+    /// Runs the scripts on two CPUs, and `meanwhile` at the same time.
     fn run(&self, meanwhile: impl FnOnce(&Model) + Send + 'static) {
         let flags = cf::VM | cf::SIGHAND | cf::THREAD;
         let kernel = &self.kernel;
@@ -175,7 +175,7 @@ impl Model {
         }
     }
 
-    /// A thread goes on in user mode: its next call. One that has none to make gives way.
+    /// A thread continues in user mode: returns its next call. A thread without one yields.
     fn go_on(&self, t: ThreadIdx) -> Call {
         let r = self.kernel.m.with(t, |c| c.regs);
         if r.rip == HANDLER_RIP {
@@ -234,7 +234,7 @@ fn catches(model: fn(Option<Fault>), fault: Fault) {
     assert!(caught, "{} is never caught", fault.name());
 }
 
-/// Two readers and two messages, of which one event may tell.
+/// Two readers and two messages; the poller may report both as one event.
 fn two_readers(fault: Option<Fault>) {
     let (model, _) = Model::new(fault);
     [0, 1].into_iter().for_each(|t| model.script(t, [model.read(FD, t)]));
@@ -267,7 +267,7 @@ fn chosen_for_nothing(fault: Option<Fault>) {
     assert_eq!(model.result(0, 0), 8);
 }
 
-/// One reads from a mailbox whose descriptor the other makes stand for another one meanwhile.
+/// One thread reads from a mailbox whose descriptor the other overwrites by that of another mailbox.
 fn overwritten(fault: Option<Fault>) {
     let (model, _) = Model::new(fault);
     let other = model.mailbox();

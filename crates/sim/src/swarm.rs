@@ -1,9 +1,9 @@
 //! Swarm testing (Groce et al. 2012): each seed draws its own machine, its own disturbances
 //! and its own selection of features, and a program of random threads that use them.
 //!
-//! Every program ends by construction: mutexes are released, waits for nothing have
-//! timeouts, barriers are met by all their members the same number of times. So whatever
-//! still lives at the end has been lost by the kernel.
+//! Every program ends by construction: mutexes are released, waits that no other thread ends have
+//! timeouts, all members meet at their barriers the same number of times. So the kernel has lost
+//! every thread that remains at the end.
 
 use crate::config::{Config, Faults, Plant};
 use crate::cost::Cost;
@@ -127,7 +127,7 @@ struct Reading {
     at_once: u64,
     /// The pause before each read.
     pause: u64,
-    /// Before each pause the writer, who may be waiting by then, gets a signal.
+    /// A signal is sent before each pause to the writer, which may be waiting then.
     signals: bool,
 }
 
@@ -374,7 +374,7 @@ fn pump(shared: Rc<Shared>, pieces: Vec<u64>, how: Reading) -> Box<dyn Program> 
                 to = v.result as u64 >> 32;
                 return Step::Clone(reader(shared.clone(), (v.result as u64 & 0xffff_ffff, v.tid), how, total));
             }
-            // Nobody reads: no thread could be made.
+            // There is no reader: no thread could be made.
             3 if v.result <= 0 => pieces.clear(),
             _ => {}
         }

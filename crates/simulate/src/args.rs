@@ -192,10 +192,10 @@ impl SweepArguments {
 pub struct PlanArguments {
     /// The experiment
     pub file: PathBuf,
-    /// Run the first seed of so many configurations to see how long they take; 0: only count
+    /// Run the first seed of this many configurations to see how long they take; 0: only count
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub sample: u32,
-    /// Also say how long each of so many shards takes
+    /// Also show how long each of this many shards takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub shards: Option<u64>,
 }
@@ -286,7 +286,7 @@ pub struct RowsArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  entresol sim replay entresol-swarm-17.json --html failure.html")]
 pub struct ReplayArguments {
-    /// A file that `sim sweep` left
+    /// A file written by `sim sweep`
     pub file: PathBuf,
     /// Write a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]

@@ -13,7 +13,7 @@ use tool::style;
 /// The profile that is this machine's.
 const PROFILE: &str = "host";
 
-/// Measures and writes; answers the exit status.
+/// Measures and writes; returns the exit status.
 pub(super) fn calibrate(request: &CalibrateArguments) -> anyhow::Result<i32> {
     anyhow::ensure!(
         machine::inside().is_none(),
@@ -45,7 +45,7 @@ fn measured(quick: bool, kept: &mut Vec<String>) -> anyhow::Result<Cost> {
     let (switch, tick) = measure::scheduler(batches)?;
     (cost.switch, cost.tick) = (ns(switch), ns(tick + measure::set_timer(batches)));
     if let (Some(line), Some(migration)) = (measure::line(batches), measure::migration(batches * 4)) {
-        // A lock is handed over by one transfer of its line.
+        // Passing a lock on takes one transfer of its line.
         (cost.line, cost.lock, cost.migration) = (ns(line), ns(line), ns(migration));
     } else {
         kept.push("line, lock, migration (this process may use one CPU only)".to_owned());

@@ -9,7 +9,7 @@ use super::args::PlanArguments;
 use super::experiment::{Configuration, Experiment};
 use tool::say;
 
-/// Counts and estimates; answers the exit status.
+/// Counts and estimates; returns the exit status.
 pub(super) fn plan(request: &PlanArguments) -> anyhow::Result<i32> {
     let experiment = Experiment::read(&request.file)?;
     let configurations = &experiment.configurations;

@@ -36,7 +36,7 @@ pub const STATUS_BROKEN: i32 = 1;
 /// Exit status when what was asked for makes no sense.
 pub const STATUS_WRONG: i32 = 2;
 
-/// Does what was asked for; answers the exit status.
+/// Does what was asked for; returns the exit status.
 pub fn simulate(request: &SimArguments) -> i32 {
     let done = match &request.task {
         SimTask::List => show::list(),

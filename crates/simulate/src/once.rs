@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::{STATUS_BROKEN, show};
 use tool::say;
 
-/// Runs it; answers the exit status.
+/// Runs it; returns the exit status.
 pub(super) fn run(request: &RunArguments) -> anyhow::Result<i32> {
     let mut plan = Plan::new(&request.scenario, &request.choice)?;
     ensure!(

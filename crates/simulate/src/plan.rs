@@ -1,4 +1,4 @@
-//! One consistent plan of what was asked for, or a sentence that says why there is none.
+//! Turns the request into one consistent plan, or into a sentence that says why that is impossible.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use sim::{Bug, Cost, Options, Plant, Policy, Report, Scenario};
 
 use super::args::Choice;
 
-/// Simulated CPUs unless told otherwise.
+/// The default number of simulated CPUs.
 const CPUS: usize = 4;
 
 /// Why others refuse a historic policy.
@@ -165,7 +165,7 @@ impl Choice {
     }
 }
 
-/// The balance of that name; ours if none is asked for.
+/// The balance of that name; ours if no name is given.
 pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
     let Some(name) = name else { return Ok(Policy::Entresol) };
     let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);

@@ -21,7 +21,7 @@ const FORM: u32 = 1;
 pub(super) struct Replay {
     /// [`FORM`].
     entresol_replay: u32,
-    /// Of the command that wrote it.
+    /// The version of the command that wrote it.
     version: String,
     scenario: String,
     /// The text of an rt-app file; `scenario` is its name then.

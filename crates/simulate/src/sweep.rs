@@ -31,7 +31,7 @@ struct Found {
     failures: Vec<(u64, Replay)>,
 }
 
-/// Runs all seeds; answers the exit status.
+/// Runs all seeds; returns the exit status.
 pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
     request.refuse_those_of_experiments()?;
     let seeds = request.seeds.clone().context("--seeds is missing: expected --seeds A..B, like 0..300")?;

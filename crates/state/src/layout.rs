@@ -1,4 +1,4 @@
-//! Where everything stands in a page, and whose page it is.
+//! The layout of a page, and its owner.
 
 use crate::error::Error;
 use ids::{CPUS_MAX, Nanos, THREADS_MAX};
@@ -36,7 +36,7 @@ pub const fn page_words(cpus: usize, capacity: usize) -> usize {
 pub struct Header {
     /// The process.
     pub pid: i32,
-    /// The namespace in which that id counts: the inode of `/proc/self/ns/pid`; 0 if the process could not tell.
+    /// The namespace in which that id counts: the inode of `/proc/self/ns/pid`; 0 if the process could not read it.
     pub namespace: u64,
     /// The host thread that makes snapshots when it is asked to (SIGURG with [`Header::REQUEST`]). If the process
     /// has no such host thread, the page is not about the program that runs there now.
@@ -76,7 +76,7 @@ impl Header {
         let header = Header {
             pid: id(pid).ok_or(Error::Damaged("process id"))?,
             namespace: words[NAMESPACE],
-            // Without a service thread nobody can be asked.
+            // Without a service thread there is no one to ask.
             service: if service == 0 { 0 } else { id(service).ok_or(Error::Damaged("service thread"))? },
             created: Nanos(words[3]),
             cpus: cpus as usize,

@@ -1,4 +1,4 @@
-//! Reading a page that somebody may have made up.
+//! Reading a page that may be forged.
 
 use crate::error::Error;
 use crate::layout::{AREA_WORDS, BEGUN, DONE, HEADER_WORDS, Header, RECORD_WORDS, page_words};
@@ -37,7 +37,7 @@ pub struct Page<S> {
 
 /// Records that are copied in one go. A model checker's stacks are small.
 const BATCH: usize = if cfg!(loom) { 1 } else { 256 };
-/// So often a snapshot is tried that is overtaken meanwhile.
+/// How often a snapshot is read again that was overwritten meanwhile.
 const TRIES: usize = if cfg!(loom) { 1 } else { 8 };
 
 impl<S: Source> Page<S> {
@@ -62,7 +62,7 @@ impl<S: Source> Page<S> {
         &self.header
     }
 
-    /// The number of the last snapshot that is done; 0: none.
+    /// The number of the last complete snapshot; 0: none.
     pub fn number(&self) -> u64 {
         self.count(DONE).unwrap_or(0)
     }

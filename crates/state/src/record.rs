@@ -11,7 +11,7 @@ pub struct Process {
     pub taken: Nanos,
     /// The CPU time that it took.
     pub cost: Nanos,
-    /// Until when no other is made, by CLOCK_MONOTONIC: so long this one is as fresh as one gets.
+    /// No further snapshot is made before this time, by CLOCK_MONOTONIC: until then this one is as fresh as possible.
     pub next: Nanos,
     /// Threads in the snapshot.
     pub threads: usize,
@@ -25,7 +25,7 @@ pub struct Process {
     pub user: Nanos,
     /// CPU time in the kernel, those that are gone included.
     pub system: Nanos,
-    /// Signals sent to the process that nobody has received, a bit each.
+    /// Signals sent to the process that no thread has received, one bit each.
     pub pending: u64,
     /// Signals that are ignored (SIG_IGN).
     pub ignored: u64,

@@ -129,7 +129,7 @@ pub struct Thread {
     pub call: u16,
     /// The futex's address, for those; that call's first argument, for [`Wait::Host`].
     pub address: u64,
-    /// Until when it waits at most, by CLOCK_MONOTONIC; zero: no such moment.
+    /// The latest end of its wait, by CLOCK_MONOTONIC; zero: no limit.
     pub until: Nanos,
     /// CPU time in user mode.
     pub user: Nanos,
@@ -143,7 +143,7 @@ pub struct Thread {
     pub blocked: u64,
     /// How often it left its CPU to wait.
     pub voluntary: u64,
-    /// How often it left its CPU and could have gone on: preempted, or by `sched_yield(2)`.
+    /// How often it left its CPU while runnable: preempted, or by `sched_yield(2)`.
     pub involuntary: u64,
     /// How often it went from one CPU to another.
     pub migrations: u64,

@@ -29,7 +29,7 @@ pub struct Writer<M> {
 }
 
 impl<M: Memory> Writer<M> {
-    /// A page without snapshots, in memory that is zero and nobody reads yet.
+    /// A page without snapshots, in memory that is zero and not read yet.
     ///
     /// # Errors
     /// [`Full`].

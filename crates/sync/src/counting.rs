@@ -10,7 +10,7 @@ std::thread_local! {
     static WRITES: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
 }
 
-/// Runs something and gives the addresses that this thread wrote meanwhile, in order.
+/// Runs `run` and returns the addresses that this thread wrote in it, in order.
 pub fn writes<T>(run: impl FnOnce() -> T) -> (T, Vec<usize>) {
     WRITES.with(|all| *all.borrow_mut() = Some(Vec::new()));
     let result = run();

@@ -1,8 +1,8 @@
 //! A lock of one word: 0 free, 1 held.
 //!
 //! Taking it is one atomic exchange, releasing it one plain store, which is why a waiter
-//! is never woken: it looks again. A waiter spins for about 2 µs (a critical section of
-//! ours lasts well under one) and then asks the host to run somebody else between looks,
+//! is never woken: it checks again. A waiter spins for about 2 µs (a critical section of
+//! ours lasts well under one) and then asks the host to run another thread between checks,
 //! because by then the holder has most likely been descheduled.
 
 use crate::atomic::{AtomicBool, spin_hint};

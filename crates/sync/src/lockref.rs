@@ -47,7 +47,7 @@ impl LockRef {
         }
     }
 
-    /// One more reference, unless the object is dead (`lockref_get_not_dead`); there may be none yet.
+    /// Takes a reference, unless the object is dead (`lockref_get_not_dead`); the count may be 0 before.
     pub fn get_not_dead(&self) -> bool {
         self.get_if(|n| n >= 0)
     }
@@ -83,7 +83,7 @@ impl LockRef {
         Some(held)
     }
 
-    /// One reference less; nobody cares which was the last.
+    /// Drops a reference; the caller does not need to know whether it was the last.
     pub fn put(&self) {
         if let Some(held) = self.put_or_lock() {
             held.set(held.count() - 1);
@@ -131,7 +131,7 @@ impl LockRef {
 pub struct Held<'a>(&'a LockRef);
 
 impl Held<'_> {
-    /// The count, which stands still meanwhile.
+    /// The count, which cannot change while the lock is held.
     pub fn count(&self) -> i32 {
         count(self.0.0.load(Relaxed))
     }

@@ -1,8 +1,8 @@
-//! Read-copy-update: readers announce themselves in a word of their own and write nothing else; what is taken out
-//! of a structure is used again only when no reader can still stand on it.
+//! Read-copy-update: readers announce themselves in a word of their own and write nothing else; a slot that was
+//! unlinked is reused only when no reader can still use it.
 //!
-//! There are no pointers here and no unsafe code: what is protected are **slots** of tables that never move. A
-//! slot that was unlinked goes to a [`Limbo`], marked with the epoch, and comes out of it after a grace period. The
+//! There are no pointers here and no unsafe code: what is protected are **slots** of tables that never move. An
+//! unlinked slot goes to a [`Limbo`], marked with the epoch, and leaves it after a grace period. The
 //! kernel runs a trap to its end on one CPU and never waits in one, so a CPU has at most one reader, and a reader
 //! lasts for microseconds: one word a CPU is enough, and a grace period is short.
 //!
@@ -11,18 +11,20 @@
 //! | a reader's | 0: not reading; else 1 + 2 × the epoch in which it began | that reader alone |
 //! | the epoch | counts retirements | who retires |
 //!
-//! **Why nobody stands on a slot that is used again.** A writer unlinks it, passes a full fence, and takes the
-//! epoch `T` on while it marks the slot with `T`. It reuses the slot once each reader's word is 0 or of an epoch above
-//! `T`. Take a reader's section that found the slot before it was unlinked:
-//! 1. If the writer's look at the reader's word sees the section's own value, that is of an epoch of `T` or less:
+//! **Why no reader uses a slot that is reused.** A writer unlinks it, passes a full fence, and advances the
+//! epoch `T` while it marks the slot with `T`. It reuses the slot once each reader's word is 0 or of an epoch above
+//! `T`. Consider a reader's section that found the slot before it was unlinked:
+//! 1. If the writer's load of the reader's word sees the section's own value, that is of an epoch of `T` or less:
 //!    had the reader seen a later epoch (acquire; the epoch is raised with release), the unlinking would have happened
 //!    before its section, and it could not have found the slot. So the writer waits.
-//! 2. If the look sees an older value, the reader's fence (between its word and its first load) comes after the
-//!    writer's (between unlinking and looking), so the reader's loads see the unlinking: it cannot have found the slot.
-//!    Where the system can make all processors pass a fence ([`Rcu::with_barrier`]), the writer asks for that before it looks,
-//!    and the reader's fence costs nothing: wherever that falls in the reader's section, either the word is before it, and
-//!    the writer sees it, or the loads are behind it, and see the unlinking.
-//! 3. If it sees a later value, the section is over: it ended with a release store that the writer's look acquires, so
+//! 2. If the load sees an older value, the reader's fence (between its word and its first load) comes after the
+//!    writer's (between unlinking and that load), so the reader's loads see the unlinking: it cannot have found the
+//!    slot.
+//!    Where the system can make all processors pass a fence ([`Rcu::with_barrier`]), the writer requests that before
+//!    its
+//!    load, and the reader needs no fence: wherever that one falls in the reader's section, either the word is stored
+//!    before it, and the writer sees it, or the reader's loads come after it, and see the unlinking.
+//! 3. If the load sees a later value, the section is over: it ended with a release store that the load acquires, so
 //!    all that the section read was read before the slot is written again.
 
 use crate::CachePadded;
@@ -136,13 +138,13 @@ impl Limbo {
         self.waiting.try_reserve(slots.saturating_sub(self.waiting.len()))
     }
 
-    /// The slot has been unlinked: nobody who begins to read now finds it.
+    /// Adds a slot that was unlinked: readers that begin now cannot find it.
     pub fn retire(&mut self, rcu: &Rcu, slot: u32) {
         self.waiting.push_back((rcu.retire(), slot));
     }
 
-    /// The oldest slot, if its readers are gone. Each answer is one step; the readers are looked at only
-    /// when what is known of them says no.
+    /// The oldest slot, if its readers are gone. Each call takes one step; the readers' words are loaded only if the
+    /// last known horizon is too early.
     pub fn take(&mut self, rcu: &Rcu) -> Option<u32> {
         let &(mark, slot) = self.waiting.front()?;
         if mark >= self.horizon {

@@ -47,7 +47,7 @@ impl SeqCount {
         }
     }
 
-    /// Begins a change; dropping the answer ends it. The caller has the right to write.
+    /// Begins a change; dropping the result ends it. The caller has the right to write.
     pub fn write(&self) -> Writing<'_> {
         let now = self.0.load(Relaxed);
         self.0.store(now.wrapping_add(1), Relaxed);

@@ -4,8 +4,7 @@ use crate::Error;
 use crate::cpu::CpuClock;
 use ids::Nanos;
 
-/// A clock id that makes sense by itself; whether its thread or process exists is
-/// [`CpuClockId::resolve`]'s question.
+/// A well-formed clock id; [`CpuClockId::resolve`] checks whether its thread or process exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockId {
     /// CLOCK_REALTIME, 0.

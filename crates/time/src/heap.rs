@@ -12,7 +12,7 @@ use crate::OutOfMemory;
 use crate::chunked::Chunked;
 use ids::Nanos;
 
-/// Where items stand in a heap: kept by the items' owner.
+/// Where each item is in a heap: kept by the items' owner.
 pub trait Places {
     /// The item stands at `place` now; [`Heap::ABSENT`] means nowhere.
     fn set_place(&mut self, item: u32, place: u32);

@@ -1,7 +1,7 @@
 //! Time: when something is due, and how much CPU time has been used.
 //!
-//! Every function is told what time it is, so the simulator and the program run the same rules. Nothing here sends a signal
-//! or wakes a thread: a function returns *what* is due, and the kernel acts on it.
+//! The caller passes the time to every function, so the simulator and the program run the same rules. Nothing here
+//! sends a signal or wakes a thread: a function returns *what* is due, and the kernel acts on it.
 //!
 //! **May touch:** its own tables; time is an argument.
 //!

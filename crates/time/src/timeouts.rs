@@ -63,7 +63,7 @@ impl TimeoutQueue {
         }
     }
 
-    /// Takes the timeout of `thread` away; false if none was armed.
+    /// Removes the timeout of `thread`; false if none was armed.
     #[inline]
     pub fn cancel(&mut self, thread: ThreadIdx) -> bool {
         match self.threads.get(thread.index()) {

@@ -1,4 +1,4 @@
-//! Folders in which nobody else can have put anything.
+//! Folders into which no other user can have put anything.
 //!
 //! A path means what the owners of its folders want it to mean. So every folder on the way must belong to root or to
 //! this user, and may be written to by no other; or, if it has the sticky bit, by others who cannot rename what is
@@ -19,10 +19,10 @@ use thiserror::Error;
 /// Why a folder would not do.
 #[derive(Debug, Error)]
 pub enum Unsuitable {
-    /// Its path cannot be handed on.
+    /// Its path has characters that cannot be passed on.
     #[error("its path has a character that the dynamic linker or our options give a meaning to")]
     Path,
-    /// It, or one above it, is somebody else's.
+    /// It, or a folder above it, belongs to another user.
     #[error("{} belongs to another user", .0.display())]
     Owner(PathBuf),
     /// It, or one above it, is everybody's.
@@ -54,7 +54,7 @@ pub struct Folder {
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// The number of folders that are created where there are none: the cache, and ours in it.
+/// The number of missing folders that are created: the cache, and ours in it.
 const MADE_MAX: usize = 2;
 /// The number of names in `/tmp` that are examined.
 const NAMES_MAX: usize = 4096;
@@ -86,7 +86,7 @@ pub fn open(path: &Path, make: bool) -> Result<Folder, Unsuitable> {
                 return Err(Unsuitable::Owner(path));
             }
             match rustix::fs::mkdirat(&descriptor, name, Mode::RWXU) {
-                // Another command has made it meanwhile.
+                // Another command has created it meanwhile.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }

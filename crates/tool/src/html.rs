@@ -1,6 +1,6 @@
 //! Text on HTML pages.
 
-/// The text as it stands in a page, also inside of an attribute in double quotes.
+/// The text escaped for a page, also inside an attribute in double quotes.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")

@@ -40,7 +40,7 @@ pub fn own() -> Option<Quota> {
     below(Path::new("/"))
 }
 
-/// The same, where this folder stands for the root of all files.
+/// As [`own`], with the files below this folder.
 fn below(root: &Path) -> Option<Quota> {
     let groups = memberships(&contents(&root.join("proc/self/cgroup"))?);
     if groups.is_empty() {
@@ -63,7 +63,8 @@ fn below(root: &Path) -> Option<Quota> {
     least
 }
 
-/// A file of the host's. It has no length beforehand, and this is done at each start: so there is room for all of it at once.
+/// The content of a host file. Such files report no length, and this runs at each start, so the buffer is large from
+/// the beginning.
 fn contents(file: &Path) -> Option<Vec<u8>> {
     const USUAL: usize = 16 << 10;
     const LEN_MAX: u64 = 4 << 20;

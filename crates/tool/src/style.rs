@@ -10,7 +10,7 @@ pub const NOTE: Style = AnsiColor::Yellow.on_default();
 /// Something does not work.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// One line on standard error, marked as ours. Where that cannot be written, nobody can be told.
+/// One line on standard error, marked as ours. Errors are ignored, as they cannot be reported.
 pub fn complain(sentence: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{BAD}entresol:{BAD:#} {sentence}");
 }

@@ -100,7 +100,7 @@ impl Column {
         text
     }
 
-    /// Appends what stands in it: there may be a million cells, and memory for each of them would take as long as all
+    /// Appends the column's value: there may be a million cells, and allocating each would take as long as everything
     /// else.
     fn write(self, row: Row<'_>, to: &mut String) {
         let t = row.thread;

@@ -1,4 +1,4 @@
-//! Fresh snapshots: asking for them and waiting, but not for ever.
+//! Fresh snapshots: requests them and waits for a limited time.
 
 use crate::Watched;
 use crate::find::{self, Place};
@@ -37,7 +37,7 @@ pub enum FetchError {
         /// The fault.
         why: Error,
     },
-    /// It was asked for a snapshot and has made none, nor did it ever.
+    /// It was asked for a snapshot and has made none, now or before.
     #[error("process {0} does not answer and has never been looked at before: is it stopped?")]
     Silent(i32),
 }
@@ -51,7 +51,7 @@ pub fn one(pid: i32) -> Result<Watched, FetchError> {
     of(&place)
 }
 
-/// The same, of the process whose page this is.
+/// As [`one`], of the process whose page this is.
 ///
 /// # Errors
 /// As [`one`].
@@ -60,7 +60,7 @@ pub fn of(place: &Place) -> Result<Watched, FetchError> {
     wait(place, asked, Instant::now() + PATIENCE)
 }
 
-/// A page is left at the end of a process's start: one that was started a moment ago has it soon.
+/// A process publishes its page at the end of its start: a process that was started a moment ago has it soon.
 fn find_patiently(pid: i32) -> Option<Place> {
     for _ in 0..10 {
         if let Some(place) = find::one(pid) {
@@ -136,7 +136,7 @@ fn wait(place: &Place, asked: Option<Nanos>, until: Instant) -> Result<Watched, 
             return match page.snapshot() {
                 Ok(snapshot) => {
                     let age = clock(libc::CLOCK_MONOTONIC).since(snapshot.process.taken);
-                    // Not asked, and older than what needs no asking: nobody could be asked.
+                    // The process could not be asked, and the snapshot is older than one that needs no request.
                     let stale = !fresh || (asked.is_none() && clock(libc::CLOCK_MONOTONIC) > snapshot.process.next);
                     let stale = stale.then_some(Duration::from_nanos(age.0));
                     Ok(Watched { pid, age: find::age(page.header()), snapshot, stale })

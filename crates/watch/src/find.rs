@@ -34,7 +34,7 @@ impl Source for PageFile {
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
     let shared: PathBuf = format!("/dev/shm/entresol-{}", tool::machine::user()).into();
-    // Where there is no other, pages lie beside the image.
+    // If `/dev/shm` has no folder of ours, pages lie beside the image.
     let all = [shared].into_iter().chain(tool::folders::for_images());
     let mut folders: Vec<PathBuf> =
         all.filter_map(|folder| tool::folders::open(&folder, false).ok()).map(|folder| folder.path).collect();
@@ -91,10 +91,11 @@ pub fn one(pid: i32) -> Option<Place> {
 /// removed.
 fn lives(place: &Place) -> bool {
     let Ok(page) = read(place) else {
-        // Another version's, or damaged: the reason is given when it is read. Whose it is cannot be told, so it stays.
+        // Of another version, or damaged: reading it gives the reason. It is kept, because its process is not known for
+        // certain.
         return Path::new(&format!("/proc/{}", place.pid)).exists();
     };
-    // A page is of the process that its file is named after, whatever it says.
+    // The name of the file, not the page itself, says which process the page belongs to.
     let fate = fate(&Header { pid: place.pid, ..*page.header() });
     if fate == Fate::Gone {
         let _ = fs::remove_file(&place.path);
@@ -154,9 +155,10 @@ pub fn fate(header: &Header) -> Fate {
     if same { Fate::Lives } else { Fate::Gone }
 }
 
-/// How long ago the process that left the page began, to a tick of the host.
+/// How long ago the process of this page began, to a tick of the host.
 ///
-/// Its page may be younger: it leaves a new one when another host thread answers for it, or its rights have changed.
+/// The page may be younger: a new one is made when another host thread becomes the service thread, or the rights have
+/// changed.
 #[must_use]
 pub fn age(header: &Header) -> Nanos {
     let here = Some(header.namespace) == namespace();

@@ -41,7 +41,7 @@ impl Watched {
     }
 }
 
-/// Text that somebody chose, without what a terminal would obey.
+/// A text from an untrusted source without terminal control sequences.
 #[must_use]
 pub fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()

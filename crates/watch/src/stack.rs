@@ -1,8 +1,8 @@
 //! The functions of a thread that has no CPU: its page says where it continues, and its stack is read from outside.
 //!
-//! The host does not show such a thread to debuggers. Its stack is unwound from the process's memory at the
-//! moment, with the unwind tables of the files that it has mapped; nothing is stopped. The thread may continue
-//! meanwhile, and then the result is meaningless: a second look at the page tells.
+//! The host does not show such a thread to debuggers. Its stack is unwound from the process's memory,
+//! with the unwind tables of the files that it has mapped; nothing is stopped. If the thread continues
+//! meanwhile, the result is meaningless, which a second reading of the page shows.
 
 use crate::{Watched, fetch};
 use anyhow::Context;
@@ -136,7 +136,8 @@ fn describe(at: u64, libraries: &[Library]) -> Frame {
     Frame { text, file: library.path.clone(), address: own }
 }
 
-/// A library's name. The image maps a copy of the C library that has its own name behind the image's and the build id.
+/// A library's name. The image maps a copy of the C library whose file name is the image's, the build id, and the
+/// library's name.
 fn own_name(file: &str) -> &str {
     let copied = file.strip_prefix("libentresol-").and_then(|rest| rest.split_once(".so."));
     copied.and_then(|(_, rest)| rest.split_once('.')).map_or(file, |(_, name)| name)
@@ -160,7 +161,7 @@ impl Effort {
     }
 }
 
-/// A file of which no more is read than the effort allows.
+/// A file of which only a limited part is read.
 #[derive(Debug)]
 struct Limited<'a> {
     file: File,
@@ -183,7 +184,7 @@ impl Seek for Limited<'_> {
     }
 }
 
-/// Opens a regular file that is not a link; whatever else lies there is not waited for.
+/// Opens a regular file that is not a link; the open never blocks on other kinds.
 fn open(path: &str) -> Option<(File, fs::Metadata)> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -204,7 +205,8 @@ fn load(line: &str, unwinder: &mut UnwinderX86_64<Vec<u8>>, effort: &mut Effort)
     let (from, to) = range.split_once('-')?;
     let (from, to, offset) = (hex(from)?, hex(to)?, hex(offset)?);
     let (file, found) = open(path)?;
-    // Another file may lie there by now, or in this namespace. An overlay gives a device of its own to what is mapped.
+    // Another file may have this path by now, or in this namespace. For an overlay, the mapping shows another device
+    // number than the file.
     let (major, minor) = device.split_once(':')?;
     let same_device =
         (hex(major)?, hex(minor)?) == (u64::from(libc::major(found.dev())), u64::from(libc::minor(found.dev())));
@@ -257,7 +259,7 @@ fn functions<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Vec<(u64, u64, St
         .collect()
 }
 
-/// Where its symbols are if they have been taken out (`debuglink` by build id, as gdb looks for them).
+/// The file with its symbols if they have been stripped (`debuglink` by build id, as gdb looks for it).
 fn debug_file<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {
     let id = file.build_id().ok()??;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -35,7 +35,7 @@ impl Crowd {
         Self::gather_for(size, wait_for)
     }
 
-    /// The same of threads that do something else afterwards. The task gets the word and begins with [`wait_for`].
+    /// As [`Crowd::gather`], for another task, which must begin with [`wait_for`] on the word that it gets.
     pub(super) fn gather_for(size: usize, task: Task) -> Result<Self, String> {
         WAITING.store(0, Ordering::Relaxed);
         let attributes = Attributes::with_stack(STACK);
@@ -95,7 +95,7 @@ pub(super) fn measure(quick: bool) -> Measured {
     beside(1_000, "process_clock_1k", quick)
 }
 
-/// The same with 100,000.
+/// As above with 100,000 threads.
 pub(super) fn measure_many(quick: bool) -> Measured {
     beside(100_000, "process_clock_100k", quick)
 }

@@ -13,7 +13,7 @@ use super::{Measured, futex, report};
 pub(super) const THREADS: usize = 100_000;
 /// Bytes of stack for each.
 pub(super) const STACK: usize = 64 << 10;
-/// How often progress is told.
+/// Progress is reported every so many threads.
 const STEP: usize = 1_000;
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);

@@ -12,9 +12,8 @@ fn rounds(quick: bool) -> usize {
     if quick { 5_000 } else { 20_000 }
 }
 
-/// Two threads on one CPU run the same code, `player`, as `0` and `1`: what hands over between threads of different
-/// code costs besides is the processor's, which expects a function to return to where it was called. The figure is
-/// that of player 0.
+/// Runs the same code, `player`, as `0` and `1` in two threads on one CPU, and returns the figure of player 0. If the
+/// code differed, the processor's return predictions would fail after each switch, and that would be measured too.
 fn on_one_cpu(player: impl Fn(u32) -> f64 + Sync) -> Result<f64, String> {
     // Threads inherit their creator's CPUs.
     pthread::pin(pthread::cpus()[0])?;
@@ -47,7 +46,8 @@ pub(super) fn by_yield(quick: bool) -> Measured {
     Ok(())
 }
 
-/// Nanoseconds from one thread's wake-up call until the other runs: half a round trip. One word says whose turn it is.
+/// Nanoseconds from one thread's wake-up call until the other runs: half a round trip. One word holds the thread whose
+/// turn it is.
 pub(super) fn by_futex(quick: bool) -> Measured {
     let turn = AtomicU32::new(0);
     let rounds = rounds(quick);

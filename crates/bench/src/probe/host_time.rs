@@ -1,5 +1,5 @@
-//! Our clocks of CPU time beside the host's count: at the limits on CPU time, and after a mixed run. A child process
-//! does it; its parent hears from the host what the child has consumed (wait4(2)).
+//! Compares our clocks of CPU time with the host's count: at the limits on CPU time, and after a mixed run. A child
+//! process is measured; its parent gets the host's count from wait4(2).
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use super::cpu_clock::{Crowd, wait_for};
 use super::parameters::Parameters;
 use super::{Measured, report};
 
-/// How many `threads`.
+/// The parameters of [`at_limits`]: how many threads.
 pub(super) const LIMIT_PARAMETERS: &[&str] = &["threads"];
-/// How many `seconds`.
+/// The parameters of [`sum`]: how many seconds.
 pub(super) const SUM_PARAMETERS: &[&str] = &["seconds"];
 
 /// The child's report, in nanoseconds by its own process clock.
@@ -87,8 +87,8 @@ fn spin(word: &AtomicU32) {
     }
 }
 
-/// RLIMIT_CPU of 2 s and 4 s over spinning threads: when both come by the process's clock, in seconds, and how far its
-/// last reading is from what the host counted in all, in hundredths.
+/// RLIMIT_CPU of 2 s and 4 s with spinning threads: when each limit took effect by the process's clock, in seconds, and
+/// how far the clock's last reading is from the host's total, in percent.
 pub(super) fn at_limits(parameters: &Parameters) -> Measured {
     let threads: usize = parameters.number("threads")?.unwrap_or(8);
     let name = format!("cpu_limit_{threads}");
@@ -118,7 +118,7 @@ pub(super) fn at_limits(parameters: &Parameters) -> Measured {
     Ok(())
 }
 
-/// How far, in hundredths, the process's clock is from the host's count after a run of spinning, host calls, sleeping
+/// How far, in percent, the process's clock is from the host's count after a run of spinning, host calls, sleeping
 /// and time that others take; and the sum of the threads' clocks from the process's.
 pub(super) fn sum(parameters: &Parameters, quick: bool) -> Measured {
     let seconds = parameters.number("seconds")?.unwrap_or(if quick { 5 } else { 30 });

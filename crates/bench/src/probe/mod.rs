@@ -137,7 +137,7 @@ impl Probe {
     }
 }
 
-/// Runs one probe and answers the exit status.
+/// Runs one probe and returns the exit status.
 #[must_use]
 pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
     let parameters = match Parameters::read(parameters, probe.parameters()) {
@@ -194,5 +194,5 @@ pub fn probe(probe: Probe, quick: bool, parameters: &[String]) -> i32 {
     0
 }
 
-/// A probe's answer: nothing, since it has printed its figures, or the host's refusal in words.
+/// A probe's result: nothing, since it has printed its figures, or the reason why the host refused.
 type Measured = Result<(), String>;

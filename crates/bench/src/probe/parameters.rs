@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// By name; each is one that the probe knows.
+/// The values by name; each name is one that the probe knows.
 #[derive(Debug)]
 pub(super) struct Parameters(BTreeMap<String, String>);
 
@@ -25,7 +25,7 @@ impl Parameters {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The same as a number.
+    /// The value of this name as a number, if it was given.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
         let read = |text: &str| text.parse().map_err(|_| format!("{name}={text} is no number for that"));
         self.text(name).map(read).transpose()

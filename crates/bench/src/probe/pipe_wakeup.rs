@@ -10,7 +10,7 @@ use std::thread;
 use super::clock::{now_ns, percentile};
 use super::{Measured, pthread, report};
 
-/// Time between wake-ups, spent spinning by the writer: longer than a slice, so that the reader is owed its turn.
+/// How long the writer spins between wake-ups: longer than a slice, so that the reader is entitled to run.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// Microseconds from just before the write, by one of as many ordinary threads as there are CPUs, all of which spin, to

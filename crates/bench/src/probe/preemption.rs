@@ -1,4 +1,4 @@
-//! Two threads spin on one CPU and never give it up: how long does neither run when it changes hands?
+//! Two threads spin on one CPU and never give it up: for how long does neither run at a switch?
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -6,14 +6,13 @@ use std::thread;
 use super::clock::{now_ns, percentile};
 use super::{Measured, pthread, report};
 
-/// The later thread's first look at the clock minus the earlier one's last: the cost of taking the CPU away, from
-/// the interrupt to the next thread's instruction, and of one look at the clock.
+/// The later thread's first reading of the clock minus the earlier one's last: the cost of a preemption, from the
+/// interrupt to the next thread's instruction, and of one reading.
 pub(super) fn measure(quick: bool) -> Measured {
     let duration_ns: u64 = if quick { 700_000_000 } else { 2_000_000_000 };
     // Threads inherit their creator's CPUs.
     pthread::pin(pthread::cpus()[0])?;
-    // The last look at the clock, with the thread that looked in the lowest bit. Both threads run on one CPU, so a
-    // look is never overtaken by another.
+    // The last reading of the clock, with the thread that read it in the lowest bit.
     let last_look = AtomicU64::new(0);
     let spin = |own: u64| {
         let end = now_ns() + duration_ns;

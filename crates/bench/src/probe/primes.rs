@@ -45,7 +45,7 @@ impl Counts {
         unsafe { SHOWN.load(Ordering::Relaxed).as_ref() }.unwrap_or(&OWN)
     }
 
-    /// From now on they stand in this file.
+    /// Keeps the counts in this file from now on.
     fn show_in(path: &str) -> io::Result<()> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len(mem::size_of::<Counts>() as u64)?;
@@ -76,7 +76,7 @@ fn compute(word: &AtomicU32) {
     Counts::shown().through.fetch_add(1, Ordering::Relaxed);
 }
 
-/// By dividing each odd number by all smaller odd ones up to its root: work for a processor, none for memory.
+/// Divides each odd number by all smaller odd ones up to its root: work for the processor, none for the memory.
 pub fn primes_up_to(limit: u64) -> u64 {
     let is_prime = |number: u32| {
         let mut divisor = 3;

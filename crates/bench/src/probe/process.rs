@@ -35,7 +35,7 @@ extern "C" fn allocate(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// The same for a fork while eight threads call malloc, which the child calls as well.
+/// As above while eight threads call malloc, which the child calls as well.
 pub(super) fn measure_malloc(quick: bool) -> Measured {
     // SAFETY: the function uses the allocator and a static only.
     let start = || unsafe { Thread::create(None, allocate, ptr::null_mut()) };

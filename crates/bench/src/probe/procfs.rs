@@ -8,7 +8,7 @@ use std::thread;
 use super::clock::now_ns;
 use super::{Measured, report};
 
-/// How many threads look at once.
+/// How many threads look up at once.
 const CROWDS: [usize; 3] = [1, 2, 64];
 const SPANS: usize = 5;
 
@@ -70,8 +70,8 @@ pub(super) fn measure(quick: bool) -> Measured {
     Ok(())
 }
 
-/// All look each other up in turn, each so often. Where there is a CPU for each they keep to it: it would take the host
-/// longer than a span to part two that begin on the same.
+/// All threads look each other up in turn, `rounds` times each. If there is a CPU for each, they are bound to them: the
+/// host would take longer than a span to separate two that begin on the same CPU.
 fn crowd(threads: usize, rounds: usize, look: Look) -> Result<f64, String> {
     let (gate, ids) = (Barrier::new(threads), Mutex::new(Vec::new()));
     let cpus = super::pthread::cpus();
@@ -92,7 +92,7 @@ fn crowd(threads: usize, rounds: usize, look: Look) -> Result<f64, String> {
             return Err(format!("a thread was not found: {}", std::io::Error::last_os_error()));
         }
         let span = (begin, now_ns());
-        // Nobody leaves while others look.
+        // No thread ends while others look it up.
         gate.wait();
         Ok(span)
     };

@@ -49,7 +49,7 @@ impl Thread {
         }
     }
 
-    /// Creates a thread that does `task` and keeps the word until then.
+    /// Creates a thread that runs `task` with `word`.
     pub(super) fn on_word(attributes: &Attributes, task: Task, word: &Arc<AtomicU32>) -> io::Result<Self> {
         let argument = Box::into_raw(Box::new((task, Arc::clone(word))));
         // SAFETY: the argument is the new thread's.

@@ -90,7 +90,7 @@ pub(super) fn consumed_ns() -> u64 {
 
 /// The sum of this number of each host thread's schedstat, see proc(5).
 fn of_host_threads(which: usize) -> u64 {
-    // The host answers for this name, so this lists carriers; `/proc/self/task` lists our threads.
+    // The host resolves this name, so this lists carriers; `/proc/self/task` lists our threads.
     let Ok(threads) = fs::read_dir("/proc/./self/task") else { return 0 };
     threads
         .flatten()

@@ -12,9 +12,9 @@ const PRIORITY: i32 = 50;
 /// Time between wake-ups, spent spinning by the waker.
 const PAUSE_NS: u64 = 300_000;
 
-/// Nobody has rung.
+/// No event has happened.
 const SILENT: u32 = 0;
-/// Somebody has.
+/// An event has happened.
 const RUNG: u32 = 1;
 /// One of the two threads cannot take part.
 const OVER: u32 = 2;

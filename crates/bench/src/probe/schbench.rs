@@ -1,5 +1,5 @@
-//! As schbench (Chris Mason): workers ask a message thread to wake them, and compute when it has. How long does a woken
-//! worker wait for a CPU?
+//! Like schbench (Chris Mason): workers ask a message thread to wake them, and compute once woken. How long does a
+//! woken worker wait for a CPU?
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const MESSENGERS: usize = 2;
 /// CPU time that a worker spends on each message: two slices of the fair class on two CPUs.
 const WORK_NS: u64 = 3_000_000;
 
-/// A worker's word, and a message thread's: it waits, or somebody called.
+/// The values of a worker's or message thread's word: it waits, or it has been called.
 const WAITS: u32 = 0;
 const CALLED: u32 = 1;
 
@@ -28,7 +28,7 @@ struct Post {
     /// A worker that wants to be woken.
     asks: AtomicBool,
     woken_at_ns: AtomicU64,
-    /// This call is the last: nobody answers another.
+    /// This call is the last: no further request is answered.
     over: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ fn work(team: &Team, post: &Post) -> Vec<f64> {
     }
 }
 
-/// Consumes CPU time of its own, measured without the time of other threads.
+/// Consumes CPU time by this thread's clock.
 fn compute() {
     let until = own_time_ns() + WORK_NS;
     while own_time_ns() < until {
@@ -104,7 +104,8 @@ fn own_time_ns() -> u64 {
     read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// A message thread: wakes all that ask, and waits until somebody does. Each worker's last wake-up comes after the end.
+/// A message thread: wakes all workers that ask, then waits for the next request. Each worker's last wake-up comes
+/// after `until`.
 fn deliver(team: &Team, until: u64) {
     let mut over = 0;
     while over < team.workers.len() {

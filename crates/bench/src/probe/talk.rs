@@ -1,8 +1,9 @@
-//! 100,000 threads of Rust's standard library, all of which hear from all others.
+//! 100,000 threads of Rust's standard library, each of which gets a message from all others, directly or through
+//! others.
 //!
-//! The dissemination pattern of Hensgen, Finkel and Manber's barrier (1988): in round k, thread i tells thread
-//! i + 2^k (modulo their number) the largest number that it has heard of. After 17 rounds every thread has heard,
-//! over others, from every thread, and must know the largest number of all.
+//! The dissemination pattern of Hensgen, Finkel and Manber's barrier (1988): in round k, thread i sends thread i + 2^k
+//! (modulo their number) the largest number that it has received. After 17 rounds every thread has received the largest
+//! number of all.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -16,7 +17,7 @@ const STEP: usize = 1_000;
 /// 2 to this power is the first power of two that is not below the number of threads: 17.
 const ROUNDS: usize = THREADS.next_power_of_two().ilog2() as usize;
 
-/// One thread's letter box: what it was told in each round (0: nothing yet), and the thread to wake.
+/// One thread's letter box: what it received in each round (0: nothing yet), and the thread to wake.
 #[derive(Default)]
 struct LetterBox {
     told: [AtomicU64; ROUNDS],

@@ -1,7 +1,8 @@
-//! The cost of a tick to a thread that computes, beside many threads that wait and many timers on CPU time that do not
-//! expire. A loop of fixed length reads the time-stamp counter: where two readings lie far apart, something came between.
-//! The length of the loop is known, so all other instructions in user mode belong to ticks: told to count instructions, the probe
-//! prints their number instead, where the machine counts them. Many virtual machines do not.
+//! The cost of a tick to a thread that computes, next to many waiting threads and many timers on CPU time that do not
+//! expire. A loop of fixed length reads the time-stamp counter: where two readings lie far apart, something interrupted
+//! the loop. The length of the loop is known, so all other instructions in user mode belong to ticks: with the
+//! parameter `instructions` the probe prints their number instead, if the machine counts them. Many virtual machines do
+//! not.
 
 use std::arch::x86_64::_rdtsc;
 use std::{io, ptr};

@@ -49,7 +49,7 @@ pub(super) fn measure(told: &Parameters) -> Measured {
 }
 
 impl Work {
-    /// The first step; the timers that are left.
+    /// The first step; returns the timers that remain.
     fn make(self) -> Result<Vec<i32>, String> {
         let mut ids = vec![-1; self.each];
         ids.iter_mut().try_for_each(|id| create(id, 0))?;
@@ -80,7 +80,7 @@ fn of_threads(owners: usize, work: Work) -> Result<[u64; 2], String> {
         gate.wait();
         ask(made.as_deref().unwrap_or_default());
         gate.wait();
-        // The CPU time of a thread is gone when it has ended.
+        // The CPU time of a thread cannot be read after its end.
         gate.wait();
         made.map(drop)
     };
@@ -101,7 +101,7 @@ fn of_threads(owners: usize, work: Work) -> Result<[u64; 2], String> {
     })
 }
 
-/// The same of forked processes, each of which knows its own.
+/// As [`of_threads`] with forked processes, each of which reads its own CPU time.
 fn of_processes(owners: usize, work: Work) -> Result<[u64; 2], String> {
     let board = board().map_err(|why| format!("mmap: {why}"))?;
     fork_all(owners, || {
@@ -119,7 +119,7 @@ fn of_processes(owners: usize, work: Work) -> Result<[u64; 2], String> {
         meet(owners);
         let mut made = Ok(Vec::new());
         timed(0, &mut || made = work.make());
-        // Nobody asks while others still create.
+        // No process queries while others still create.
         meet(2 * owners);
         timed(1, &mut || ask(made.as_deref().unwrap_or_default()));
         board.failed.fetch_add(u64::from(made.is_err()), Ordering::Relaxed);

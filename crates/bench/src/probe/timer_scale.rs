@@ -49,8 +49,8 @@ fn resident() -> Result<f64, String> {
     Ok(pages.ok_or("statm has another form")? * PAGE)
 }
 
-/// Nanoseconds for a creation and a deletion, alone and while somebody reads all timers of the process, of which there
-/// are 100,000: the middle, and what one in a thousand exceeds.
+/// Nanoseconds for a creation and a deletion, alone and while another process reads all timers of this one, of which
+/// there are 100,000: the median, and what one in a thousand exceeds.
 pub(super) fn listed(quick: bool) -> Measured {
     const COUNT: usize = 100_000;
     let mut ids = vec![-1; COUNT];
@@ -75,13 +75,13 @@ pub(super) fn listed(quick: bool) -> Measured {
             read.and(maker.join().unwrap_or(Err("a thread has died".to_owned())))
         })?;
         report::figure(&format!("timer_pair_{name}_p50"), "ns", percentile(&mut pairs, 50));
-        // Of all in order, the one that 1 in 1,000 exceeds.
+        // In ascending order, the one that 1 in 1,000 exceeds.
         report::figure(&format!("timer_pair_{name}_p999"), "ns", pairs[pairs.len() * 999 / 1000]);
     }
     Ok(())
 }
 
-/// Nanoseconds per pair, until told to stop.
+/// Nanoseconds per pair, until `stop` is set.
 fn pairs_until(stop: &AtomicBool) -> Result<Vec<f64>, String> {
     let mut took = Vec::with_capacity(8 << 20);
     while !stop.load(Ordering::Relaxed) {
@@ -96,7 +96,7 @@ fn pairs_until(stop: &AtomicBool) -> Result<Vec<f64>, String> {
     Ok(took)
 }
 
-/// Reads all of this process's timers, as somebody else would: Entresol's by its command, Linux's by the file.
+/// Reads all of this process's timers, as another process would: Entresol's by its command, Linux's from the file.
 fn list(least: usize) -> Measured {
     let pid = std::process::id();
     let text = if tool::machine::inside().is_some() {

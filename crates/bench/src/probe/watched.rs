@@ -1,5 +1,5 @@
-//! A thread that computes beside others that wait, and says how far it came each time it is asked: while somebody
-//! watches, and while nobody does.
+//! A thread that computes next to others that wait, and reports for each line of the input how much it computed in a
+//! span.
 
 use std::hint::black_box;
 use std::io::stdin;

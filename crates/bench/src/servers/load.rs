@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-/// A server that says nothing for so long hangs.
+/// A server that sends nothing for this long is taken to hang.
 const PATIENCE_MS: i32 = 10_000;
 /// Keys of the cache, which are all there before the first request.
 const KEYS: usize = 1_000;
@@ -63,7 +63,7 @@ struct Client {
     stream: TcpStream,
     /// Which exchange is under way.
     at: usize,
-    /// Bytes of the answer that have come.
+    /// The number of bytes of the answer received so far.
     come: usize,
     sent: Instant,
 }
@@ -116,7 +116,7 @@ impl Load {
         Ok(Load { poll, clients, exchanges, begun: false })
     }
 
-    /// Keeps every connection busy for a span. Requests are under way when it is over.
+    /// Keeps every connection busy for a span. At its end, requests are still under way.
     pub(super) fn run(&mut self, span: Duration) -> anyhow::Result<Outcome> {
         if !self.begun {
             self.begin()?;

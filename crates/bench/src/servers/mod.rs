@@ -1,8 +1,8 @@
 //! `entresol bench servers`: servers with a thread for each connection, beside native ones and beside runtimes.
 //!
-//! `peers` builds the servers, `process` starts one and says what it consumes, `load` makes the requests, `report` shows
-//! the figures. Server and load share the machine's CPUs, as they do wherever a proxy stands before a server; all sides are
-//! measured by turns.
+//! `peers` builds the servers, `process` starts one and measures what it consumes, `load` makes the requests, `report`
+//! shows the figures. Server and load share the machine's CPUs, as they do wherever a proxy stands in front of a
+//! server. The sides are measured in turn.
 
 mod load;
 mod peers;
@@ -22,11 +22,11 @@ use process::Server;
 use report::{Row, Sample};
 use tool::{machine, say};
 
-/// Connections that are busy beside idle ones.
+/// Connections that are busy while others are idle.
 const ACTIVE: usize = 100;
 /// Connections of memcached's clients.
 const CACHE_CLIENTS: usize = 50;
-/// Descriptors that the load generator and a server have besides.
+/// Further descriptors of the load generator and of a server.
 const OTHER_FILES: usize = 64;
 /// `entresol bench servers`.
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ struct Scenario {
     idle: usize,
 }
 
-/// Measures; answers the exit status.
+/// Measures; returns the exit status.
 pub fn bench(request: &ServersArguments) -> anyhow::Result<i32> {
     ensure!(machine::inside().is_none(), "bench compares with native programs, so it cannot run inside Entresol");
     ensure!(request.runs > 0 && request.seconds > 0.0, "at least one run of some length");

@@ -29,7 +29,7 @@ pub(super) struct Consumed {
 }
 
 impl Server {
-    /// Starts it. It prints its port, unless it is to be told one.
+    /// Starts the server. It prints its port, unless it must be given one (`told`).
     pub(super) fn start(mut command: Command, told: bool) -> anyhow::Result<Server> {
         command.stdin(Stdio::null()).stderr(Stdio::null());
         if told {
@@ -78,7 +78,7 @@ impl Server {
     /// Ends the server.
     ///
     /// # Errors
-    /// It has ended by itself.
+    /// It had ended before.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         ensure!(self.child.try_wait()?.is_none(), "the server has ended");
         Ok(())

@@ -48,7 +48,7 @@ pub struct ChaosArguments {
     /// The seed of the first run; each further run has the next one
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// How many memory accesses in the program's own code become scheduling points, other ones in each run
+    /// How many memory accesses in the program's own code become scheduling points, different ones in each run
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(..=4096))]
     pub places: u16,
     /// Seconds of real time that one run may take

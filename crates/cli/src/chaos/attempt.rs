@@ -33,7 +33,7 @@ pub enum End {
     Crash(i32),
     /// It ended with this status, which is not 0.
     Status(i32),
-    /// What `--fail-if` looks for is in its output.
+    /// Its output is what `--fail-if` looks for.
     Found,
     /// All its threads wait, and nothing can wake one.
     Deadlock,
@@ -50,11 +50,11 @@ pub struct Plan<'a> {
     pub strategy: Option<Spec>,
     /// The switches to be repeated.
     pub switches: &'a [Switch],
-    /// How often it lets a thread go on that computes where none of the switches was made.
+    /// How often a thread that computes where no switch was recorded may continue.
     pub patience: u64,
     /// Whether the run says which switches it could have made after these.
     pub asks: bool,
-    /// The switch at which its threads are looked at, counted from 1, and the run ends; 0: none.
+    /// The switch at which the stacks of its threads are read and the run ends, counted from 1; 0: none.
     pub stop: u64,
     /// Drawn from this seed.
     pub seed: u64,
@@ -93,7 +93,7 @@ pub struct Outcome {
     pub possible: Vec<Switch>,
     /// Whether these are all of them.
     pub knows_all: bool,
-    /// Its threads at its end, if it was looked at.
+    /// The stacks of its threads at its end, if they were read.
     pub stacks: Vec<Stack>,
     /// What it wrote.
     pub output: Vec<u8>,
@@ -281,7 +281,8 @@ impl Room {
     }
 }
 
-/// Gives the memory back of what nobody reads. The program's place in the file stays as it is, and no write of it fails or waits.
+/// Frees the memory of the output that is not kept. The program's file offset is unchanged, and none of its writes
+/// fails or blocks.
 fn forget_excess(output: &File) {
     let Ok(len) = output.metadata().map(|data| data.len()) else { return };
     if len > OUTPUT_MAX {
@@ -307,7 +308,7 @@ impl Drop for Room {
     }
 }
 
-/// Waits until one of these processes ends, or it is time to look at the logs.
+/// Waits until one of these processes ends, or it is time to read the logs.
 pub fn wait_for(handles: &[i32]) {
     let mut polled: Vec<libc::pollfd> =
         handles.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();

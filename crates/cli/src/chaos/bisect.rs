@@ -38,7 +38,7 @@ pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     if let Some(why) = broken {
         return Err(why);
     }
-    // A switch that no longer was reached is none.
+    // Drops switches that were no longer reached.
     let last = room.attempt(&recording.plan(&least, request.timeout))?;
     ensure!(
         last.end == recording.end,

@@ -15,7 +15,7 @@ use super::attempt::{End, Outcome, Plan};
 
 /// The version of the form.
 const VERSION: u64 = 2;
-/// A thread that computes in a repeated run is taken to wait in a loop after a tenth of a second only: 20 looks at it.
+/// A thread that computes in a repeated run is taken to spin only after a tenth of a second, which is 20 checks.
 const PATIENCE: u64 = 20;
 
 /// A schedule.
@@ -40,7 +40,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Of a run that was made.
+    /// The recording of a run.
     pub fn new(plan: &Plan<'_>, outcome: &Outcome) -> anyhow::Result<Recording> {
         Ok(Recording {
             command: plan.command.to_vec(),
@@ -165,7 +165,7 @@ fn parse(value: &Value) -> Option<Recording> {
     })
 }
 
-/// The end as it stands in files.
+/// The end as written in files.
 pub fn write_end(end: &End) -> String {
     match end {
         End::Passed => "passed".to_owned(),
@@ -189,7 +189,7 @@ fn read_end(text: &str) -> Option<End> {
     })
 }
 
-/// The program's file and a hash of it. It tells versions apart, and is no protection against anybody.
+/// The program's file and a hash of it, which tells versions apart and is not cryptographic.
 fn identify(command: &[OsString]) -> anyhow::Result<(PathBuf, u64)> {
     let path = tool::resolve::resolve(&command[0])?;
     let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -12,7 +12,7 @@ use watch::{fetch, stack};
 use super::attempt::{End, Outcome};
 use super::waits::{self, On};
 
-/// A thread of a run that was looked at.
+/// A thread of a run whose stacks were read.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// Its number, if it has one.
@@ -22,7 +22,7 @@ pub struct Stack {
     name: String,
     /// What it waits for.
     waits: Option<&'static str>,
-    /// For whom.
+    /// The thread that it waits for, if known.
     on: Option<On>,
     /// Its functions, the innermost first.
     pub frames: Vec<String>,
@@ -36,7 +36,7 @@ impl Stack {
     }
 }
 
-/// The threads of a run that waits for us. None if it cannot be looked at, which is said.
+/// The threads of a run that waits for this command. Empty, with a remark, if they cannot be read.
 pub fn stacks(pid: i32, log: &Log<'_>) -> Vec<Stack> {
     let looked = fetch::one(pid).map_err(anyhow::Error::from).and_then(|watched| {
         let frames = stack::of(&watched)?;

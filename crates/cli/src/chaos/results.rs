@@ -36,7 +36,7 @@ impl<'a> Results<'a> {
         Ok(Results { request, command: words.join(" "), began: Instant::now() })
     }
 
-    /// Writes the files, after so many runs with so many different schedules.
+    /// Writes the files after `runs` runs with `schedules` different schedules.
     pub fn write(&self, runs: u64, schedules: usize, failure: Option<Failure<'_>>) -> anyhow::Result<()> {
         if let Some(file) = &self.request.junit {
             write(file, &self.junit(runs, schedules, failure)?)?;

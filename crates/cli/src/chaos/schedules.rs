@@ -25,7 +25,7 @@ pub struct Schedule {
     pub expected: Expected,
 }
 
-/// All that are to be tried.
+/// The schedules to try.
 #[derive(Debug)]
 pub struct Schedules<'a> {
     request: &'a ChaosArguments,
@@ -39,7 +39,7 @@ pub struct Schedules<'a> {
 
 #[derive(Debug)]
 enum Source {
-    /// Each has a seed of its own.
+    /// Each has its own seed.
     Drawn(Spec),
     /// Each follows from those before.
     Search(Search),
@@ -61,7 +61,7 @@ impl<'a> Schedules<'a> {
         Ok(Schedules { request, given: 0, limit, had: None, source })
     }
 
-    /// The next one. `None`: there is none until one that runs has come back, or at all.
+    /// The next schedule. `None` if all have been taken or the next one depends on one that is running.
     pub fn take_one(&mut self) -> Option<Schedule> {
         let shard = self.request.shard.unwrap_or(Shard::WHOLE);
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;

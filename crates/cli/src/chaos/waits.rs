@@ -1,5 +1,5 @@
-//! For which threads the threads of a process wait, as far as the C library's structures tell: the owner of a mutex, and a
-//! thread whose end is waited for.
+//! Which thread each thread of a process waits for, as far as the C library's structures show it: the owner of a mutex,
+//! or a thread that is joined.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,8 @@ pub fn of(watched: &Watched) -> Vec<Option<On>> {
     threads.iter().map(on).collect()
 }
 
-/// Threads that wait for each other in a circle, each for the next and the last for the first. `waits` says for whom each waits.
+/// Threads that wait for each other in a circle, each for the next and the last for the first. `waits` names for each
+/// thread the one that it waits for.
 pub fn circle(waits: &[(i32, Option<i32>)]) -> Option<Vec<i32>> {
     let next = |tid: i32| waits.iter().find(|(thread, _)| *thread == tid)?.1;
     waits.iter().find_map(|&(first, _)| {

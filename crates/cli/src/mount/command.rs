@@ -1,7 +1,7 @@
 //! `entresol proc`: a command with the tree over its `/proc`.
 //!
-//! The tree is served by this process, which stays where it is, with the host's `/proc`. A child enters namespaces of its own,
-//! mounts, hands over what the mount is served by, waits until it is served, and becomes the command.
+//! This process serves the tree and stays in its namespaces, with the host's `/proc`. A child enters namespaces of its
+//! own, mounts, passes the descriptor of the mount to this process, waits until it is served, and becomes the command.
 
 use super::{ProcArguments, namespace, tree};
 use crate::{STATUS_REFUSED, profile::supervise};

@@ -114,7 +114,8 @@ pub fn mount(request: &MountArguments) -> anyhow::Result<i32> {
     serve(mounted, ends)
 }
 
-/// The host's tree with what is watched. Opened now, so that it is the host's whatever is mounted over it later.
+/// The host's tree with the watched processes. Opened now, so that it stays the host's even if something is mounted
+/// over it later.
 fn tree(options: Options) -> anyhow::Result<Tree> {
     let host = Host::open(Path::new("/proc")).context("cannot open the host's /proc")?;
     Ok(Tree::new(host, watch::Pages, options))
@@ -139,7 +140,7 @@ fn folder(named: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Continues in a child of its own session. The caller sees the end of the command, and the mount is there.
+/// Continues in a child with its own session. For the caller the command ends, and the mount exists.
 fn into_background() -> anyhow::Result<()> {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
@@ -177,7 +178,7 @@ fn block_ends() -> libc::sigset_t {
     }
 }
 
-/// Serves until somebody unmounts, or a signal of `ends` asks for the end.
+/// Serves until the tree is unmounted or a signal of `ends` arrives.
 fn serve(mounted: Mounted, ends: libc::sigset_t) -> anyhow::Result<i32> {
     let unmounter = mounted.unmounter().context("cannot keep a way to unmount")?;
     std::thread::spawn(move || {

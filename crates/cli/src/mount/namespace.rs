@@ -6,15 +6,15 @@ use std::fs;
 use std::io::{self, Error};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Gives this process namespaces of its own and mounts over `/proc` there. The answer is what the tree is served by: a descriptor of
-/// `/dev/fuse`, which only a process in the namespace can open for it.
+/// Puts this process into its own namespaces and mounts over `/proc` there. Returns the descriptor by which the tree is
+/// served: of `/dev/fuse`, and only a process in the namespace can open it.
 ///
 /// # Errors
 /// A sentence that says what is missing and what to do.
 pub fn enter() -> anyhow::Result<OwnedFd> {
     // SAFETY: asks for numbers.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    // Root keeps its rights over the host's processes, which it would not have in a namespace of users.
+    // Root keeps its rights over the host's processes, which it would lose in a user namespace.
     let is_roots = user == 0 && unshare(libc::CLONE_NEWNS).is_ok();
     if !is_roots {
         unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).map_err(why_no_namespace)?;

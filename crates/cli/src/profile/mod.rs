@@ -19,7 +19,7 @@ use crate::args::SamplingClock;
 use args::ProfileArguments;
 use tool::style;
 
-/// Runs the program, writes the profile, answers the program's exit status.
+/// Runs the program, writes the profile, returns the program's exit status.
 pub fn profile(request: &ProfileArguments) -> anyhow::Result<i32> {
     let outputs = match Outputs::create(request) {
         Ok(outputs) => outputs,

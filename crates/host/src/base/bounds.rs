@@ -1,5 +1,5 @@
-//! CLOCK_MONOTONIC between two bounds, from the time-stamp counter: for deadlines, which must not be
-//! early, where scheduling time may be some microseconds off and a host call is too dear.
+//! A lower and an upper bound of CLOCK_MONOTONIC, from the time-stamp counter. Deadlines must not be early, scheduling
+//! time may be off by microseconds, and a host call for each check would be too slow.
 
 use crate::base::os;
 use arch::base::tsc;
@@ -7,7 +7,7 @@ use ids::Nanos;
 use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Lock, SeqCount};
 
-/// A reading of the host's clock serves for so long, in nanoseconds.
+/// How long a reading of the host's clock stays usable, in nanoseconds.
 const FRESH: u64 = 2_000_000;
 /// The host's clock is slewed, and our rate off, by at most 1/1024 together (`adjtimex(2)`: half of that).
 const SLEW_SHIFT: u32 = 10;
@@ -25,7 +25,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Two times between which the host's clock reads now. `span` says how long ticks take.
+    /// Two times between which the host's clock reads now. `span` converts counter ticks to nanoseconds.
     #[inline]
     pub fn read(&self, span: impl Fn(u64) -> u64) -> (Nanos, Nanos) {
         let (before, after, ns) =
@@ -37,7 +37,7 @@ impl Bounds {
         between(ns, span(now.saturating_sub(after)), span(now.saturating_sub(before)))
     }
 
-    /// What a clock that stands reads: its ticks take no time, so no reading grows old.
+    /// Sets the reading of a stopped clock: its ticks take no time, so the reading does not age.
     pub(crate) fn set(&self, now: Nanos) {
         let _writing = self.sequence.write();
         self.ns.store(now.0, Relaxed);
@@ -64,7 +64,7 @@ impl Bounds {
     }
 }
 
-/// A clock that read `ns` at least and at most so long ago.
+/// The bounds of a clock that read `ns` between `least` and `most` nanoseconds ago.
 #[inline]
 fn between(ns: u64, least: u64, most: u64) -> (Nanos, Nanos) {
     (Nanos(ns + least - (least >> SLEW_SHIFT)), Nanos(ns + most + (most >> SLEW_SHIFT) + 1))

@@ -12,19 +12,19 @@ use sync::{Lock, SeqCount};
 const RESYNC: u64 = 100_000_000;
 /// If the computed time is this far ahead of the host's, the host was suspended.
 const SLEPT: u64 = 100_000_000;
-/// Fixed point of the multiplier: of ticks that are `SHORT` bits longer the upper half of the product is the time, which
-/// the processor has at hand as it is.
+/// Fixed point of the multiplier. Ticks are shifted left by `SHORT` bits before the multiplication, so the result is
+/// the upper half of the product, which the processor delivers in its own register.
 const SHIFT: u32 = 64 - SHORT;
-/// The remaining bits for ticks last for years, and for rates down to 63 MHz.
+/// Leaves enough bits for years of ticks and for rates down to 63 MHz.
 const SHORT: u32 = 4;
 
-/// The rates of processors: 67 MHz to 16 GHz.
+/// Plausible counter rates: 67 MHz to 16 GHz.
 const PLAUSIBLE: core::ops::Range<u64> = (1 << SHIFT) / 16..15 << SHIFT;
-/// A rate is handed on to the next program only if its baseline is at least this long, and counts as having this
-/// baseline there.
+/// A rate is handed on to the next program only if its baseline is at least this long. There it counts as measured over
+/// a baseline of this length.
 const BASELINE: u64 = RESYNC / 4;
 
-/// The time at which a clock that stands begins.
+/// The time at which a stopped clock begins.
 const STANDS_FROM: Nanos = Nanos(1_000_000_000_000);
 
 #[derive(Debug)]
@@ -33,13 +33,13 @@ pub struct Clock {
     base_tsc: AtomicU64,
     base_ns: AtomicU64,
     mult: AtomicU64,
-    /// The first pair read: the other end of the baseline. Written by the writer.
+    /// The first pair read: the start of the baseline. Written by the writer.
     origin: [AtomicU64; 2],
     writer: Lock<()>,
 }
 
 fn pair() -> (u64, u64) {
-    // The read with the least delay of three is the best one.
+    // Of three readings, use the one with the smallest delay.
     (0..3)
         .map(|_| {
             let a = tsc();
@@ -52,7 +52,7 @@ fn pair() -> (u64, u64) {
 }
 
 impl Clock {
-    /// A clock of this rate, if it is known; [`Clock::keep`] improves it.
+    /// A clock of this rate, if the rate is known; [`Clock::keep`] improves it.
     pub fn new(rate: Option<u64>) -> Clock {
         let Some(mult) = rate.filter(|&mult| PLAUSIBLE.contains(&mult)) else { return Clock::calibrated() };
         let now = pair();
@@ -61,7 +61,7 @@ impl Clock {
         Clock::with(mult, now, (now.0.saturating_sub(ticks), now.1.saturating_sub(BASELINE)))
     }
 
-    /// Measures the rate over 40 µs. The start of the program waits for this.
+    /// Measures the rate over 40 µs, because the program's start waits for it.
     fn calibrated() -> Clock {
         let origin = pair();
         let mut now = pair();
@@ -86,7 +86,7 @@ impl Clock {
     /// could be renewing the base.
     pub fn for_child(&self) -> Clock {
         if self.stands().is_some() {
-            // A child is not controlled.
+            // Children of a controlled process are not controlled.
             return Clock::calibrated();
         }
         let (base_tsc, base_ns, mult) =
@@ -104,20 +104,20 @@ impl Clock {
         (base.saturating_sub(self.origin[1].load(Relaxed)) >= BASELINE).then_some(mult)
     }
 
-    /// A clock that stands still but for [`Clock::set`], at the host's CLOCK_REALTIME `epoch` (controlled runs): with a rate of
-    /// zero the counter has no part in it.
+    /// A clock that stands still except for [`Clock::set`], for controlled runs. `epoch` is its CLOCK_REALTIME. Its
+    /// rate is zero, so the counter has no influence.
     pub fn standing(epoch: Nanos) -> Clock {
         let clock = Clock::with(0, (0, STANDS_FROM.0), (0, 0));
         clock.origin[1].store(epoch.0.saturating_sub(STANDS_FROM.0), Relaxed);
         clock
     }
 
-    /// The difference between CLOCK_REALTIME and the time of a clock that stands; `None`: it goes.
+    /// The difference between CLOCK_REALTIME and a stopped clock's time; `None` for a clock that runs.
     pub(crate) fn stands(&self) -> Option<Nanos> {
         (self.mult.load(Relaxed) == 0).then(|| Nanos(self.origin[1].load(Relaxed)))
     }
 
-    /// Moves a clock that stands.
+    /// Moves a stopped clock.
     pub(crate) fn set(&self, now: Nanos) {
         let _writing = self.sequence.write();
         self.base_ns.store(now.0, Relaxed);
@@ -131,7 +131,7 @@ impl Clock {
         Nanos(ns + scale(tsc().saturating_sub(t), mult))
     }
 
-    /// How long so many ticks of the counter take, whatever their number.
+    /// How many nanoseconds this many counter ticks take, however large the number.
     #[inline]
     pub fn span(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.mult.load(Relaxed))) >> SHIFT) as u64
@@ -170,7 +170,7 @@ impl Clock {
         };
         let _writing = self.sequence.write();
         self.base_tsc.store(real.0, Relaxed);
-        // Time never goes back: a base that ran ahead stays, and the true rate lets the host's clock catch up.
+        // Time never goes back: a base that ran ahead stays, and the corrected rate lets the host's clock catch up.
         self.base_ns.store(real.1.max(computed), Relaxed);
         self.mult.store(mult, Relaxed);
     }
@@ -178,7 +178,7 @@ impl Clock {
 
 fn rate(from: (u64, u64), to: (u64, u64)) -> u64 {
     let (ticks, ns) = (to.0 - from.0, to.1 - from.1);
-    // Zero is the rate of a clock that stands ([`Clock::standing`]); two readings may come too close to each other.
+    // Never zero, which is the rate of a stopped clock ([`Clock::standing`]): two readings may be too close together.
     ((u128::from(ns) << SHIFT) / u128::from(ticks.max(1))).max(1) as u64
 }
 

@@ -7,7 +7,7 @@ use ids::{THREADS_MAX, ThreadIdx};
 use sync::Lock;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Contexts per chunk: those of a process with a few threads lie on one page.
+/// Contexts per chunk. A process with few threads has all contexts on one page.
 pub(crate) const CHUNK: usize = 16;
 
 /// Contexts by slot, in chunks that never move.
@@ -15,7 +15,7 @@ pub struct Contexts {
     chunks: *mut AtomicPtr<Context>,
 }
 
-// SAFETY: the table is written once per entry by compare-exchange; contexts have their own rule.
+// SAFETY: the table is written once per entry by compare-exchange; access to a context is governed by its claim.
 unsafe impl Sync for Contexts {}
 // SAFETY: as above.
 unsafe impl Send for Contexts {}
@@ -33,7 +33,7 @@ impl Contexts {
         Some(Contexts { chunks })
     }
 
-    /// Where the table of chunks lies: for debuggers.
+    /// The address of the table of chunks, for debuggers.
     pub(crate) fn table(&self) -> u64 {
         self.chunks as u64
     }
@@ -52,17 +52,17 @@ impl Contexts {
         unsafe { chunk.add(t.index() % CHUNK) }
     }
 
-    /// The last fault of the thread in a slot. It lies behind the chunk's contexts, so that these stay as small as the
-    /// switch of threads wants them; the memory is used when a thread faults.
+    /// The last fault of the thread in a slot. Faults lie behind the chunk's contexts, so that contexts stay small for
+    /// switches; their memory is used only when a thread faults.
     pub fn trapped(&self, t: ThreadIdx) -> *mut Trapped {
         // SAFETY: behind a chunk's contexts is a record for each.
         unsafe { self.chunk(t).load(Acquire).add(CHUNK).cast::<Trapped>().add(t.index() % CHUNK) }
     }
 
-    /// Records the thread's last fault. A new thread has that of its maker.
+    /// Records the thread's last fault. A new thread inherits its creator's.
     pub(crate) fn set_trapped(&self, t: ThreadIdx, trapped: Trapped) {
         let at = self.trapped(t);
-        // SAFETY: contexts live for ever, and who calls has the thread to itself.
+        // SAFETY: contexts live for ever, and the caller has exclusive use of the thread.
         unsafe {
             if *at != trapped {
                 *at = trapped;
@@ -105,8 +105,8 @@ pub struct StateBuffers {
 struct BufferList {
     /// Buffers that were used before: a list through their first words.
     free: usize,
-    /// The address of buffers that were never used. They are contiguous; the first is taken last, and until then its
-    /// first two words are the address and number of the next such range.
+    /// The address of the buffers that were never used. They are contiguous and taken from the end; until the first one
+    /// is taken, its first two words hold the address and number of the next such range.
     fresh: usize,
     /// The number of buffers left there.
     left: usize,
@@ -116,12 +116,12 @@ struct BufferList {
     mapped: usize,
 }
 
-/// Room for so many buffers is made if there is none, though somebody should have made it.
+/// How many buffers are mapped if none is left in spite of the reservations.
 const GROW: usize = 16;
 
 impl StateBuffers {
-    /// Reserves `count` more buffers. As many as there are already are mapped at once, if there is room, because each mapping
-    /// takes a page of memory for where the others lie.
+    /// Reserves `count` more buffers. If memory allows, as many as there are already are mapped at once, because each
+    /// mapping uses a page of memory for the link to the next range.
     pub fn reserve(&self, count: usize) -> Option<()> {
         let wanted = {
             let mut list = self.list.lock();
@@ -134,7 +134,7 @@ impl StateBuffers {
         self.map(wanted, wanted - count).or_else(|| self.map(count, 0))
     }
 
-    /// Maps `count` buffers, `ahead` of which nobody has reserved.
+    /// Maps `count` buffers, `ahead` of which are not reserved yet.
     fn map(&self, count: usize, ahead: usize) -> Option<()> {
         let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
         let mut list = self.list.lock();
@@ -174,7 +174,7 @@ impl BufferList {
         }
         let first = self.fresh as *mut usize;
         let Some(others) = self.left.checked_sub(1) else { return core::ptr::null_mut() };
-        // SAFETY: so many buffers lie there; the first one still has what `reserve` wrote.
+        // SAFETY: `left` buffers lie there; the first one still has what `map` wrote.
         unsafe {
             if others == 0 {
                 (self.fresh, self.left) = (first.read(), first.add(1).read());

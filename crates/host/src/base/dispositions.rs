@@ -23,11 +23,12 @@ pub(crate) const SIGSYS: i32 = Signal::SYS.raw();
 pub const FAULTS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
 /// The mask of carriers: everything but faults, dispatch, tick and interrupt.
 pub const CARRIER_MASK: u64 = !(FAULTS | bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT));
-/// The mask of a carrier in a waiting host call: the tick, too.
+/// The mask of a carrier in a waiting host call: the tick is blocked as well.
 pub const WAITING_MASK: u64 = CARRIER_MASK | bit(os::SIGNAL_TICK);
-/// The mask of a carrier that clones another: everything but faults, including what may be one of ours.
+/// The mask of a carrier that clones another: everything but faults. It blocks SIGFPE, which may be ours
+/// ([`os::SIGNAL_NO_ROOM`]).
 pub const CLONING_MASK: u64 = !FAULTS | bit(os::SIGNAL_NO_ROOM);
-/// Signals that queue.
+/// Signals that queue: 32 and above.
 pub(crate) const REAL_TIME: u64 = !0 << 31;
 /// The signals that the service thread receives.
 pub const SERVICE_SET: u64 = CARRIER_MASK;
@@ -36,16 +37,16 @@ const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 
-/// Where the image's text lies, in every child as well.
+/// The range of the image's text; the same in every child.
 static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Says where the image's text lies: one range, which dispatch lets through.
+/// Sets the range of the image's text, from which dispatch lets system calls through.
 pub fn set_text(start: u64, end: u64) {
     TEXT[0].store(start, Relaxed);
     TEXT[1].store(end, Relaxed);
 }
 
-/// How far into the image an address lies.
+/// The offset of an address in the image's text.
 pub(crate) fn offset_in_image(rip: u64) -> Option<u64> {
     let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
     (start..end).contains(&rip).then(|| rip - start)
@@ -65,21 +66,22 @@ pub fn dispatch_on() {
     }
 }
 
-/// The signals that a carrier needs while another one executes a program: a tick or a kick that the host drops would count as
-/// on its way for ever. A program of ours that is executed is told which signals are ignored.
+/// The signals that carriers need while one of them executes a program. If the host dropped a tick or a kick, it would
+/// count as on its way for ever. Ignored signals reach a program of ours through its options instead.
 pub(crate) const NEEDED_BY_CARRIERS: u64 = bit(os::SIGNAL_TICK) | bit(os::SIGNAL_INTERRUPT) | bit(os::SIGNAL_NO_ROOM);
-/// The signals that a thread needs which makes calls meanwhile: a fault in one, at a bad address, is none of the program's.
+/// The signals that threads need which make calls meanwhile: a fault at a bad address in such a call must not reach the
+/// program.
 pub(crate) const NEEDED_BY_THREADS: u64 = NEEDED_BY_CARRIERS | FAULTS;
 
-/// Actions of ours that the host has not got while a program is executed.
+/// Actions of ours that are not installed in the host while a program is executed.
 #[derive(Debug, Default)]
 pub(crate) struct HandedBack {
     actions: [(i32, HostAction); 8],
     len: usize,
 }
 
-/// Before a new program: the host ignores what the program ignores of the signals that have handlers of ours, as exec
-/// hands that on. Those in `needed` keep their handlers until the call succeeds.
+/// Prepares exec: where a signal has a handler of ours but the program ignores it, the host is told to ignore it,
+/// because exec passes that on. Signals in `needed` keep their handlers until the call succeeds.
 pub(crate) fn hand_back(ignored: SigSet, needed: u64) -> HandedBack {
     let set = ignored.0 & !SERVICE_SET & !needed;
     let mut back = HandedBack::default();
@@ -104,8 +106,9 @@ impl HandedBack {
     }
 }
 
-/// How many of the process's threads are executing a program, and the signals that are caught for them and no longer (`caught`). A
-/// signal that is ignored by default keeps its handler: to take that away would drop one that is pending (`do_sigaction`).
+/// How many threads are executing a program; and the signals that were caught for them and no longer need to be
+/// (`caught`). A signal that is ignored by default keeps its handler, because removing it would drop a pending one
+/// (`do_sigaction`).
 #[derive(Debug, Default)]
 pub(crate) struct Caught(pub Lock<(u32, u64)>);
 
@@ -127,17 +130,17 @@ pub struct HostInfo {
 }
 
 impl HostInfo {
-    /// Of a system call that was dispatched: the table that its number is from.
+    /// For a dispatched system call: the table that its number refers to.
     pub(crate) fn architecture(&self) -> u32 {
         (self.fields[1] >> 32) as u32
     }
 
-    /// Of a timer's signal: the timer.
+    /// For a timer's signal: the timer's id.
     pub(crate) fn timer(&self) -> i32 {
         self.fields[0] as i32
     }
 
-    /// Whether a process has sent it.
+    /// Whether a process sent it.
     pub(crate) fn was_sent(&self) -> bool {
         self.code <= 0
     }
@@ -148,8 +151,9 @@ impl HostInfo {
     }
 }
 
-/// Whether it is a signal of ours that was sent without a cookie ([`os::send`]): from this process or, if the queue
-/// had no room to say so, from an unknown sender. Signals that the program sends itself do not pass through the host.
+/// Whether it is a signal of ours that was sent without a cookie ([`os::send`]): from this process, or from an unknown
+/// sender if the queue had no room for the information. Signals that the program sends itself do not pass through the
+/// host.
 pub(crate) fn is_ours(info: &[u8; 128], pid: i32) -> bool {
     const SI_USER: i32 = 0;
     const SI_TKILL: i32 = -6;

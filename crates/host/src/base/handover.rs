@@ -16,7 +16,7 @@ pub struct Handover {
     pub loader: Vec<u8>,
     /// `ENTRESOL_OPTIONS=` and its value, with a final zero.
     pub options: Vec<u8>,
-    /// The program's path, if the image was executed in its place; the host takes the image for the program then.
+    /// The program's path, if the image was executed in its place, so that the host takes the image for the program.
     pub executable: Option<Arc<[u8]>>,
 }
 
@@ -27,18 +27,18 @@ impl Handover {
         &self.loader[name..]
     }
 
-    /// The program's path, with a final zero, if the image was executed in its place and the host means the image by this file,
-    /// named as `newfstatat(2)` has it: `/proc/self/exe` leads there.
+    /// The program's path, with a final zero, if the image was executed in its place and `dir`, `path` and `flags` (as
+    /// in `newfstatat(2)`) name the image: `/proc/self/exe` leads there.
     pub(crate) fn behind(&self, dir: isize, path: *const u8, flags: u64) -> Option<Vec<u8>> {
         let executable = self.executable.as_ref()?;
         let file = os::file_at(dir, path, flags)?;
-        // By the link, because the image's own path may have been given to another file, or lie where this user may not go.
+        // Use the link: the image's own path may name another file by now, or lie where this user may not go.
         let image = os::file_at(AT_FDCWD as isize, c"/proc/self/exe".as_ptr().cast(), 0)?;
         (file == image).then(|| [&executable[..], &[0]].concat())
     }
 
-    /// The options, what the thread that makes the exec keeps, and what the new program's kernel need not find out anew: which
-    /// signals are ignored, and the rate of the clock. With a final zero.
+    /// The options for the new program, with a final zero: what the thread that makes the exec keeps, and what the new
+    /// kernel need not find out again (ignored signals, the clock's rate).
     pub(crate) fn options_for(&self, carried: &Carried, ignored: SigSet, rate: Option<u64>) -> Vec<u8> {
         let mut options = self.options.clone();
         options.pop();
@@ -48,7 +48,7 @@ impl Handover {
             let _ = write!(text, ";rate={rate}");
         }
         let _ = write!(text, ";thread=");
-        // The next program ignores a text that was cut off.
+        // If the text was cut off, the next program ignores it.
         let _ = carried.write(&mut text);
         options.extend_from_slice(text.as_bytes());
         options.push(0);

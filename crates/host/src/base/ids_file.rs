@@ -1,11 +1,11 @@
 //! Blocks of thread ids that no two of a user's processes share.
 //!
-//! A small file lists for each of the 16,128 blocks in [`Tid::OURS`] the process that took it. A block is given again when
-//! its process is gone. By the list, others can also tell whether the owner of a lock that they wait for is gone.
+//! A small file lists for each of the 16,128 blocks in [`Tid::OURS`] the process that took it. A block is reused when
+//! its process is gone. The list also tells other processes whether the owner of a lock that they wait for is gone.
 //!
-//! The file is mapped writable only while a block is taken. What stays mapped cannot be written: a program that gives
-//! its rights up must not be able to change what the processes of its former user rely on. Every access is a labelled
-//! one, because the file may be cut short and the file system may be full.
+//! The file is mapped writable only while a block is taken, and read-only otherwise: a program that gives up its rights
+//! must not be able to change what the processes of its former user rely on. Every access is labelled, because the file
+//! may be truncated and the file system may be full.
 
 use crate::base::os::{self, nr};
 use abi::Errno;
@@ -27,18 +27,18 @@ const O_CAREFUL: u64 = O_NOFOLLOW | O_NONBLOCK;
 /// The file as this process has it.
 #[derive(Debug, Default)]
 pub(crate) struct IdsFile {
-    /// Where it is mapped to be read, from the first block that was taken on; 0: it is not.
+    /// The address of the read-only mapping, made when the first block is taken; 0: none.
     at: AtomicU64,
-    /// The user whose file that is.
+    /// The user who owns that file.
     user: AtomicU32,
-    /// Some block of this process is not listed in the mapped file, so the file cannot tell whose an id is.
+    /// Some block of this process is missing from the mapped file, so the file cannot tell whose an id is.
     unlisted: AtomicBool,
     /// The number of blocks of this process that are not listed.
     taken: AtomicU32,
 }
 
 impl IdsFile {
-    /// A forked child has its parent's mapping.
+    /// A forked child inherits its parent's mapping.
     pub fn for_child(&self) -> IdsFile {
         IdsFile {
             at: AtomicU64::new(self.at.load(Relaxed)),
@@ -48,7 +48,7 @@ impl IdsFile {
         }
     }
 
-    /// The first of `n` ids; `None` if all blocks have been given.
+    /// The first of `n` new ids; `None` if all blocks are taken.
     pub fn claim(&self, n: i32, uid: u32) -> Option<i32> {
         assert!(n as u32 <= BLOCK);
         let pid = os::getpid() as u32;
@@ -68,7 +68,7 @@ impl IdsFile {
         Some(nth_unlisted(pid, self.taken.fetch_update(Relaxed, Relaxed, next).ok()?))
     }
 
-    /// Whether the process with that thread is known to be gone.
+    /// Whether the process that has that thread is known to be gone.
     pub fn is_gone(&self, tid: u32, uid: u32) -> bool {
         if !Tid(tid as i32).is_ours() {
             return is_dead(tid);
@@ -102,7 +102,7 @@ impl IdsFile {
 }
 
 fn nth_unlisted(pid: u32, nth: u32) -> u32 {
-    /// Has no divisor in common with the number of blocks, so that all of them have a turn.
+    /// Coprime to the number of blocks, so that every block is used in turn.
     const STEP: u64 = 7919;
     ((u64::from(pid) + u64::from(nth) * STEP) % u64::from(BLOCKS)) as u32
 }
@@ -113,18 +113,18 @@ fn is_dead(pid: u32) -> bool {
     pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == Errno::ESRCH.to_ret()
 }
 
-/// Where the file says which process has taken the block.
+/// The address in the file of the process that has taken the block.
 fn process_at(file: u64, block: u32) -> u64 {
     file + 4 * (1 + u64::from(block))
 }
 
-/// A mapping of the file that goes when it is dropped.
+/// A mapping of the file, unmapped on drop.
 struct Mapped {
     at: u64,
 }
 
 impl Mapped {
-    /// Maps the user's file; to be written: makes it if it is missing.
+    /// Maps the user's file. For writing, creates it if it is missing.
     fn open(uid: u32, writable: bool) -> Option<Mapped> {
         let (flags, rights) = if writable { (O_RDWR | O_CREAT, PROT_READ_WRITE) } else { (0, PROT_READ) };
         let fd = os::open(&path(uid), flags | O_CAREFUL, 0o600).ok()?;
@@ -137,12 +137,12 @@ impl Mapped {
         (at > 0).then_some(Mapped { at: at as u64 })
     }
 
-    /// Takes a block that belongs to no living process, by turns, so that an id is not given again soon.
+    /// Takes a block that belongs to no living process, in turn, so that ids are reused late.
     fn take(&self, pid: u32) -> Option<u32> {
         (0..BLOCKS).find_map(|_| self.take_next(pid).transpose())?.ok()
     }
 
-    /// The next block, if its last owner is gone.
+    /// Takes the next block, if its last owner is gone.
     fn take_next(&self, pid: u32) -> Result<Option<u32>, user::Fault> {
         let turn = user::load_u32(self.at)?;
         if user::cas_u32(self.at, turn, turn.wrapping_add(1))? != turn {

@@ -1,4 +1,4 @@
-//! Below everything: the host's calls with types, and what needs neither carriers nor a kernel. It knows no process.
+//! The lowest layer: typed host calls, and whatever needs neither carriers nor a kernel. It knows of no process.
 
 pub(crate) mod bounds;
 pub(crate) mod clock;

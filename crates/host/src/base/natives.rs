@@ -1,21 +1,21 @@
-//! Programs that a process under Entresol executes and that the image cannot enter: they run natively, and that is never
-//! silent.
+//! Programs that a process under Entresol executes but the image cannot enter. They run natively, and the user is
+//! always told.
 //!
-//! The processes that descend from one `entresol run` are a *tree*. They share a file beside the image to which each such exec
-//! adds a byte. So one of them says so on the error stream, `--stats` counts all, and a process that does neither pays
-//! nothing. The file's name has the tree's first process and the moment of its start. That process removes it at its end; if it
-//! is killed, `entresol ps` does.
+//! The processes that descend from one `entresol run` are a *tree*. They share a file beside the image, to which each
+//! such exec adds a byte. That lets one of them tell the user on the error stream and `--stats` count all of them, and
+//! costs a process without such an exec nothing. The file is named after the tree's first process and its start time.
+//! That process removes it when it ends; if it is killed, `entresol ps` removes it.
 //!
 //! | byte | meaning |
 //! |---|---|
 //! | `RAN` + reason | an exec that ran natively, or was refused (`--require`) |
-//! | `SAID` + reason | the same; the process could tell the user. The first of these does |
+//! | `SAID` + reason | the same, by a process that can tell the user. The first such process does |
 //! | `BACK` + reason | the host refused such an exec: take one back |
 //! | `CHANGED` | a process changed its user to one that may not read the image, so that it executes others natively |
 //! | `STAYED` | it did not after all |
 //!
-//! No process keeps the file open or mapped, because one that changes its user must keep nothing of the former user's. A
-//! process that cannot reach the file any more says what it executes natively itself.
+//! No process keeps the file open or mapped, because a process that changes its user must keep nothing of the former
+//! user's. A process that can no longer reach the file tells the user about its own execs itself.
 
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
@@ -33,7 +33,7 @@ const BACK: u8 = b'!';
 const CHANGED: u8 = b'~';
 const STAYED: u8 = b'-';
 
-/// Counts of what the processes of a tree executed so far.
+/// Counts of what a tree's processes have executed so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// How many execs ran natively or were refused, by [`Reason::ALL`].
@@ -57,7 +57,7 @@ impl Counts {
     }
 }
 
-/// The names that the processes of a tree share.
+/// What a tree's processes use to find their file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree {
     /// The tree's first process.
@@ -96,7 +96,8 @@ pub struct Natives {
     image: Vec<u8>,
     /// The process has changed its user.
     changed: AtomicBool,
-    /// The user was told by this process: it may be unable to reach the file, or have removed it for an exec that failed.
+    /// This process has told the user. Kept here because it may be unable to reach the file, or have removed it for an
+    /// exec that failed.
     said: AtomicBool,
 }
 
@@ -112,7 +113,7 @@ impl Natives {
         self.wishes.refuse
     }
 
-    /// The exec of `file` is about to run natively, or fails for that reason.
+    /// Records that the exec of `file` is about to run natively, or fails for that reason.
     pub(crate) fn add(&self, reason: Reason, file: &[u8]) {
         let says = (self.wishes.note || self.wishes.refuse) && self.has_stream();
         let first = if says { SAID } else { RAN };
@@ -135,13 +136,13 @@ impl Natives {
         }
     }
 
-    /// The host has refused it.
+    /// Records that the host has refused that exec.
     pub(crate) fn take_back(&self, reason: Reason) {
         self.append(BACK + reason as u8);
     }
 
-    /// Makes a call that may change this thread's user. Whether it does is noted before, because that cannot be done afterwards, and
-    /// once for all threads of the process.
+    /// Makes a call that may change this thread's user. The change is recorded before, because the file may be out of
+    /// reach afterwards, and once for all threads of the process.
     pub(crate) fn around_change<T>(&self, call: &Call, change: impl FnOnce() -> T) -> T {
         const KEEP: u32 = u32::MAX;
         let changes = matches!(call.nr, nr::SETUID | nr::SETREUID | nr::SETRESUID)
@@ -163,7 +164,7 @@ impl Natives {
         unsafe { syscall!(nr::ACCESS, self.image.as_ptr(), R_OK) == 0 }
     }
 
-    /// Counts of what the tree executed so far.
+    /// Counts of what the tree has executed so far.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let Ok(fd) = os::open(self.file().as_bytes(), O_NOFOLLOW, 0) else { return counts };
@@ -179,7 +180,7 @@ impl Natives {
         counts
     }
 
-    /// The first process of the tree ends, or runs natively itself from now on.
+    /// The tree's first process ends, or is replaced by a native program.
     pub(crate) fn end(&self) {
         if self.is_root {
             // SAFETY: the path is a string of ours.
@@ -196,19 +197,20 @@ impl Natives {
         path
     }
 
-    /// Adds a byte. Whether no earlier one says that the user was told; `None` if the file cannot be reached.
+    /// Appends a byte. Returns whether the user has not been told by an earlier one; `None` if the file cannot be
+    /// reached.
     fn append(&self, byte: u8) -> Option<bool> {
         let fd = os::open(self.file().as_bytes(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600).ok()?;
         // SAFETY: the host reads one byte of ours.
         let written = os::without_signals(|| unsafe { syscall!(nr::WRITE, fd, &raw const byte, 1) });
-        // SAFETY: has no effect: how far the file goes with that byte.
+        // SAFETY: only asks for the file's offset behind that byte.
         let end = unsafe { syscall!(nr::LSEEK, fd, 0, SEEK_CUR) };
         let is_first = (written == 1).then(|| !has_said(fd, end - 1));
         os::close(fd);
         is_first
     }
 
-    /// Whether descriptor 2 is the error stream that the tree began with, and takes a line without a wait.
+    /// Whether descriptor 2 is the error stream that the tree began with, and can take a line without blocking.
     fn has_stream(&self) -> bool {
         let stream = self.wishes.tree.stream;
         stream != [0; 2] && os::file_of(2) == Some(stream) && os::becomes_ready(2, true, 0)

@@ -1,8 +1,8 @@
 //! `sched_*(2)` on threads of another process under Entresol (`abi::neighbour`).
 //!
-//! The asker proves by a descriptor and the process's mappings that it carries the image, and signals it by that descriptor.
-//! The asked process is told by the host who asks, and applies Linux's rule for that user (`check_same_owner`). If there is no
-//! answer in time, the call is the host's, as it is for a process that runs natively.
+//! The asker proves by the process's mappings that it carries the image, and signals it through a pidfd. The asked
+//! process learns from the host who asks, and applies Linux's rule for that user (`check_same_owner`). Without an
+//! answer in time, the host makes the call, as it does for a native process.
 
 use crate::base::os::{self, nr};
 use crate::base::socket::{Peer, Socket};
@@ -12,13 +12,12 @@ use abi::{Errno, SigInfo, si_code};
 use arch::{base, syscall, user};
 use kernel::{Call, ELSEWHERE, Kernel, Machine};
 
-/// How long an answer may take, in milliseconds: longer only if the process is stopped.
+/// How long an answer may take, in milliseconds. Only a stopped process takes longer.
 const PATIENCE: u32 = 500;
-/// How long the service thread waits for the question that it has been called for.
+/// How long the service thread, once called, waits for the question, in milliseconds.
 const PATIENCE_OF_ASKED: u32 = 50;
 
-/// The current thread's call about a thread of another process. `owner` says which
-/// process has taken an id.
+/// Makes the current thread's call about a thread of another process. `owner` says which process has taken an id.
 #[cold]
 pub(crate) fn call<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call) -> isize {
     let call = Call { nr: call.nr & !ELSEWHERE, args: call.args };
@@ -28,7 +27,8 @@ pub(crate) fn call<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, 
     })
 }
 
-/// The answer of the process that has the thread; `None` if it does not run under Entresol, or the program's memory is not there.
+/// The answer of the process that has the thread; `None` if it does not run under Entresol, or the program's memory is
+/// not accessible.
 fn ask<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call) -> Option<isize> {
     let size = if call.nr == nr::SCHED_SETATTR { user::load_u32(call.args[1]).ok()? } else { 0 };
     let shape = Shape::of(call.nr, &call.args, size)?;
@@ -51,7 +51,7 @@ fn ask<M: Machine>(machine: &M, owner: impl Fn(u32) -> Option<u32>, call: &Call)
     }
 }
 
-/// A process that carries the image, by a descriptor.
+/// A process that carries the image, by its pidfd.
 struct Asked {
     process: u32,
     fd: i32,
@@ -62,7 +62,7 @@ impl Asked {
         // SAFETY: a new descriptor.
         let fd = unsafe { syscall!(nr::PIDFD_OPEN, process, 0) };
         let asked = (fd >= 0).then_some(Asked { process, fd: fd as i32 });
-        // If the id has been given again since, the descriptor is of a process that is gone, and no signal arrives.
+        // If the id has been reused since, the pidfd refers to a process that is gone, and no signal arrives.
         asked.filter(|_| has_image(process))
     }
 
@@ -74,7 +74,7 @@ impl Asked {
         })?;
         self.signal(neighbour::value(number)).then_some(())?;
         let socket = listener.accept(PATIENCE)?;
-        // Anybody can connect.
+        // Any process can connect.
         let is_it = socket.peer().is_some_and(|peer| peer.process == self.process as i32);
         let mut bytes = [0; Answer::SIZE];
         let answered = is_it && socket.send(&question.to_bytes()) && socket.receive(&mut bytes, PATIENCE);
@@ -97,9 +97,9 @@ impl Drop for Asked {
     }
 }
 
-/// Whether the image's code is mapped there.
+/// Whether that process has the image's code mapped.
 fn has_image(process: u32) -> bool {
-    /// The number of parts of the file that are searched.
+    /// How many pieces of the file are searched.
     const PARTS_MAX: usize = 4096;
     const NAME: &[u8] = b"/libentresol-";
     let Ok(fd) = os::open(&path(process, b"maps"), 0, 0) else { return false };
@@ -110,7 +110,7 @@ fn has_image(process: u32) -> bool {
         if all.windows(NAME.len()).any(|part| part == NAME) {
             return Some(true);
         }
-        // The name may be in two parts.
+        // The name may be split between two pieces: keep the tail.
         kept = all.len().min(NAME.len() - 1);
         let from = all.len() - kept;
         bytes.copy_within(from..from + kept, 0);
@@ -154,14 +154,14 @@ fn answer<M: Machine>(kernel: &Kernel<M>, socket: &Socket) -> Option<()> {
     socket.send(&Answer { result, bytes: question.bytes }.to_bytes()).then_some(())
 }
 
-/// The asker's user is this process's, real or effective.
+/// Whether the asker's user is this process's, real or effective.
 fn is_owner(peer: &Peer) -> bool {
     // SAFETY: only ask.
     let mine = unsafe { [syscall!(nr::GETUID) as u32, syscall!(nr::GETEUID) as u32] };
     mine.contains(&peer.user)
 }
 
-/// Whether that process has CAP_SYS_NICE here: in a user namespace of its own it would have another map of users.
+/// Whether that process has CAP_SYS_NICE in this user namespace: in one of its own it would have another map of users.
 fn may_set_priorities(process: i32) -> bool {
     let (mut mine, mut theirs) = ([0; 512], [0; 512]);
     let Ok(process @ 1..) = u32::try_from(process) else { return false };
@@ -174,7 +174,7 @@ fn may_set_priorities(process: i32) -> bool {
     same && set >> CAP_SYS_NICE & 1 != 0
 }
 
-/// `/proc/PROCESS/FILE` with a final zero. More slashes than one are one.
+/// `/proc/PROCESS/FILE` with a final zero. Repeated slashes count as one.
 fn path(process: u32, file: &[u8]) -> [u8; 40] {
     let mut path = [b'/'; 40];
     path[..5].copy_from_slice(b"/proc");

@@ -11,18 +11,18 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use ids::{Nanos, Nice};
 use kernel::Call;
 
-/// The host signal of tick and kick. Programs of glibc cannot own it: it is reserved for
-/// thread cancellation, which is ours.
+/// The host signal of tick and kick. Programs that use glibc cannot own it: glibc reserves it for thread cancellation,
+/// which we handle.
 pub const SIGNAL_TICK: i32 = 32;
 /// The host signal that ends a host call.
 pub const SIGNAL_INTERRUPT: i32 = 33;
-/// Sent to a carrier instead if there is no room to queue one of the two. It is never blocked. Should the program
-/// divide by zero while it is pending, which hides the program's own signal, the division is tried again. (A system
-/// call dispatched by SIGSYS would be lost.)
+/// Sent to a carrier instead if there is no room to queue one of the two; blocked only while a carrier clones another.
+/// If the program divides by zero while this signal is pending, its own signal is lost, but the division faults again.
+/// (A system call dispatched by SIGSYS would be lost.)
 pub const SIGNAL_NO_ROOM: i32 = 8;
-/// The value of our own signals, which tells them from others.
+/// The value that marks our own signals.
 pub const COOKIE: u64 = 0x656e_7472_6573_6f6c;
-/// The value of an interrupt that ends nothing.
+/// The value of an interrupt that ends no call.
 pub const IDENTITY_COOKIE: u64 = COOKIE + 1;
 /// The value of a tick that stands for a timer (`carriers/alarms.rs`), not for a kick.
 pub const RING_COOKIE: u64 = COOKIE + 2;
@@ -45,7 +45,7 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { syscall!(nr::FUTEX, word.as_ptr(), FUTEX_WAKE_PRIVATE, 1) };
 }
 
-/// Fresh zeroed pages, or `None`. In a child that is being created they may come from the room kept for it.
+/// Fresh zeroed pages, or `None`. In a child that is being created they may come from the room reserved for it.
 pub fn map(len: usize) -> Option<*mut u8> {
     let flags = MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE;
     // SAFETY: a new private mapping harms nobody; a hint replaces nothing.
@@ -55,12 +55,12 @@ pub fn map(len: usize) -> Option<*mut u8> {
 
 const PAGE: usize = 4096;
 
-/// How far below the image our own mappings lie: farther than programs map, and within what ThreadSanitizer leaves
-/// to libraries.
+/// How far below the image our own mappings lie: farther than programs map, and within the range that ThreadSanitizer
+/// leaves to libraries.
 const AWAY: usize = 256 << 30;
 
-/// Where our next mapping best lies. Left to itself the host puts it right below what the program mapped last, and if
-/// that is MAP_GROWSDOWN it can no longer grow (`stack_guard_gap`).
+/// The preferred address of our next mapping. Without a hint, the host puts it directly below the program's last
+/// mapping, and if that is MAP_GROWSDOWN, it can no longer grow (`stack_guard_gap`).
 fn hint(len: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if NEXT.load(Relaxed) == 0 {
@@ -75,12 +75,12 @@ const ROOM: usize = 8 << 20;
 /// Additional memory for the service thread, if the process has none when memory becomes short.
 const MORE_ROOM: usize = 512 << 10;
 
-/// Address space for a forked child's kernel. Linux forks whatever RLIMIT_AS and `vm.max_map_count` say; a child
-/// that could map nothing would have no kernel. It takes no memory until it is used.
+/// Address space for a forked child's kernel, 0 if none is reserved. Linux forks regardless of RLIMIT_AS and
+/// `vm.max_map_count`, and a child that cannot map memory could have no kernel. It uses no memory until it is needed.
 static ROOM_AT: AtomicUsize = AtomicUsize::new(0);
-/// How long it is: what has been used is gone.
+/// The length of the room that is not used yet.
 static ROOM_LEN: AtomicUsize = AtomicUsize::new(0);
-/// How much of it is left, while it is open; 0 at all other times.
+/// How much of it can be taken, while it is open; 0 at all other times.
 static ROOM_LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Reserves room for a child that is about to be forked; false without memory.
@@ -93,19 +93,18 @@ pub fn keep_room() -> bool {
     if ROOM_AT.compare_exchange(old, room as usize, Relaxed, Relaxed).is_ok() {
         ROOM_LEN.store(ROOM + MORE_ROOM, Relaxed);
     } else {
-        // SAFETY: nobody has seen this one.
+        // SAFETY: nobody has seen this mapping.
         unsafe { unmap(room, ROOM + MORE_ROOM) };
     }
     true
 }
 
-/// In a process with one thread: memory that the host refuses comes out of the room from now on.
+/// In a process with one thread: from now on, memory that the host refuses comes from the room.
 pub(crate) fn open_room() {
     ROOM_LEFT.store(ROOM_LEN.load(Relaxed), Relaxed);
 }
 
-/// Closes the room when its purpose is served. A remainder that is too small for a child's kernel is kept if there is
-/// no other room.
+/// Closes the room. If the rest is too small for a child's kernel, it is kept only if there is no other room.
 pub(crate) fn close_room() {
     ROOM_LEN.store(ROOM_LEFT.swap(0, Relaxed), Relaxed);
     keep_room();
@@ -115,13 +114,13 @@ pub(crate) fn close_room() {
 #[cold]
 fn take_room(len: usize) -> Option<*mut u8> {
     let left = ROOM_LEFT.load(Relaxed).checked_sub(len.next_multiple_of(PAGE))?;
-    // A remainder of 0 reads as a closed room. That does no harm, because the rest of a room never suffices for another
+    // A remainder of 0 reads as a closed room. That is harmless, because the rest of a room never suffices for another
     // child.
     ROOM_LEFT.store(left, Relaxed);
     Some((ROOM_AT.load(Relaxed) + left) as *mut u8)
 }
 
-/// Has pages filled in at once, which costs less than a fault for each. A host that cannot (before Linux 5.14) leaves it.
+/// Populates pages at once, which costs less than a fault for each. Hosts before Linux 5.14 cannot and do nothing.
 ///
 /// # Safety
 /// The pages must be ours.
@@ -143,8 +142,8 @@ pub unsafe fn unmap(p: *mut u8, len: usize) {
 
 /// Makes pages inaccessible: a guard. False if the host refuses.
 ///
-/// Where the host has markers for this (Linux 6.13), the mapping stays one. Each further mapping would have to be copied by each
-/// fork.
+/// Where the host has guard markers (Linux 6.13), the mapping is not split: every fork would have to copy the
+/// additional mappings.
 ///
 /// # Safety
 /// The pages must be ours and unused.
@@ -200,11 +199,11 @@ pub const FINEST: u64 = 1;
 
 /// Sets the timer slack of the calling host thread; 0 resets it.
 pub fn set_timer_slack(slack: u64) {
-    // SAFETY: only timers are later by it.
+    // SAFETY: only affects how late timers are.
     unsafe { syscall!(nr::PRCTL, PR_SET_TIMERSLACK, slack, 0, 0, 0) };
 }
 
-/// The timer slack of the calling host thread, and what it is reset to, which it is now.
+/// Resets the timer slack of the calling host thread; returns its old value and the new one.
 pub fn reset_timer_slack() -> [u64; 2] {
     // SAFETY: only asks.
     let now = || unsafe { syscall!(nr::PRCTL, PR_GET_TIMERSLACK, 0, 0, 0, 0) } as u64;
@@ -227,11 +226,11 @@ pub(crate) fn host_cpu() -> u32 {
     here
 }
 
-/// Whether `poll(2)` finds `fd` ready within so many milliseconds, or finds fault with it.
+/// Whether `poll(2)` reports `fd` ready, or in error, within `patience` milliseconds.
 pub fn becomes_ready(fd: u64, for_writing: bool, patience: u32) -> bool {
     let mut ready = false;
     let mut one = (fd & 0xffff_ffff) | if for_writing { POLLOUT } else { POLLIN } << 32;
-    // A tick that cuts it short counts as a millisecond.
+    // A tick that interrupts the call counts as a millisecond.
     (0..=patience).rev().any(|left| {
         // SAFETY: `struct pollfd` is a word: descriptor, events, and what the host answers.
         let r = unsafe { syscall!(nr::POLL, &raw mut one, 1, left) };
@@ -246,7 +245,7 @@ pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> bool {
     signal_carrier(pid, tid, signal, COOKIE)
 }
 
-/// Makes a carrier check which identity it must have and whether a tracer has a request for it.
+/// Makes a carrier check its identity and whether a tracer has a request for it.
 pub fn signal_for_identity(pid: i32, tid: i32) {
     signal_carrier(pid, tid, SIGNAL_INTERRUPT, IDENTITY_COOKIE);
 }
@@ -264,15 +263,15 @@ fn signal_carrier(pid: i32, tid: i32, signal: i32, cookie: u64) -> bool {
     }
 }
 
-/// Sends a signal below 32. The host never refuses one for lack of room in the queue, but then it does not tell the
-/// sender (`__send_signal_locked`). False if there is no such host thread.
+/// Sends a signal below 32. The host never refuses one when the queue is full, but may then omit the sender
+/// (`__send_signal_locked`). False if there is no such host thread.
 pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
     // SAFETY: a host thread of ours, which handles or takes it.
     unsafe { syscall!(nr::TGKILL, pid, tid, signal) == 0 }
 }
 
-/// Queues a signal with a value: 0, or the host's error. EAGAIN: the user's processes have all that RLIMIT_SIGPENDING
-/// allows.
+/// Queues a signal with a value: 0, or the host's error. EAGAIN: the user's processes have queued all that
+/// RLIMIT_SIGPENDING allows.
 pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {
     const SI_QUEUE: i32 = -1;
     let mut info = [0u8; 128];
@@ -282,15 +281,15 @@ pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {
     queue_info(pid, tid, &info)
 }
 
-/// Queues a signal of this process for one of its host threads, with anything told of it.
+/// Queues a signal with any siginfo for one of this process's host threads.
 pub(crate) fn queue_info(pid: i32, tid: i32, info: &[u8; 128]) -> isize {
     let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
     // SAFETY: the host copies `info`.
     unsafe { syscall!(nr::RT_TGSIGQUEUEINFO, pid, tid, signal, info.as_ptr()) }
 }
 
-/// Makes a write whose refusal comes with a signal (`SIGPIPE`, `SIGXFSZ`), or which a terminal stops background jobs for: the
-/// program must not see that.
+/// Makes a write without the signals that a refusal causes (`SIGPIPE`, `SIGXFSZ`) or that a terminal sends to
+/// background jobs: the program must not see them.
 pub(crate) fn without_signals(write: impl FnOnce() -> isize) -> isize {
     let set = [abi::Signal::PIPE, abi::Signal::XFSZ, abi::Signal::TTOU]
         .iter()
@@ -306,7 +305,7 @@ pub(crate) fn without_signals(write: impl FnOnce() -> isize) -> isize {
     result
 }
 
-/// Sets this host thread's mask; gives the old one. `how`: 0 block, 1 unblock, 2 set.
+/// Sets this host thread's mask; returns the old one. `how`: 0 block, 1 unblock, 2 set.
 pub fn sigprocmask(how: i32, set: u64) -> u64 {
     let mut old = 0u64;
     // SAFETY: both words are ours.
@@ -328,7 +327,7 @@ pub struct HostAction {
     pub mask: u64,
 }
 
-/// Sets a host disposition: the old one, or the host's error.
+/// Sets a host disposition; returns the old one, or the host's error.
 pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction, isize> {
     let mut old = HostAction::default();
     let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
@@ -337,8 +336,8 @@ pub fn try_sigaction(signal: i32, new: Option<&HostAction>) -> Result<HostAction
     if r == 0 { Ok(old) } else { Err(-r) }
 }
 
-/// Lets the host do to the process what it does by default for this signal. Comes back if it does nothing, or stops the
-/// process and that continues; the action is the default one then. The action before, if it can be another.
+/// Has the host perform the signal's default action on the process. Returns if that is to do nothing, or when a stopped
+/// process continues; the action stays the default one. Returns the action before, if it can be changed.
 pub(crate) fn suffer(signal: i32) -> Option<HostAction> {
     let before = try_sigaction(signal, Some(&HostAction::default()));
     // The signal is directed at this host thread and arrives when it is unblocked.
@@ -367,7 +366,8 @@ pub fn affinity() -> CpuSet {
     mask
 }
 
-/// Lets a host thread, 0 for the caller, run on these CPUs only. A refusal (the cpuset has changed) leaves its old set.
+/// Restricts a host thread, 0 for the caller, to these CPUs. If the host refuses (the cpuset has changed), the old set
+/// stays.
 pub(crate) fn set_affinity(tid: u32, mask: &CpuSet) {
     // SAFETY: a host thread of ours.
     unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
@@ -378,21 +378,21 @@ pub fn host_cpus() -> usize {
     affinity().iter().map(|w| w.count_ones() as usize).sum::<usize>().max(1)
 }
 
-/// A call of the program's, made for it; ERESTARTNOINTR if a signal came before it began.
+/// Makes a call of the program's; ERESTARTNOINTR if a signal arrived before it began.
 pub(crate) fn interruptible(call: &Call) -> isize {
     let [a, b, c, d, e, f] = call.args;
     // SAFETY: the program's own call, on its behalf.
     unsafe { arch::entry::host_call(&[call.nr as u64, a, b, c, d, e, f]) }
 }
 
-/// Writes to a descriptor, as far as it goes.
+/// Writes what the descriptor takes.
 pub fn write(fd: i32, bytes: &[u8]) {
     // SAFETY: the host reads the bytes.
     unsafe { syscall!(nr::WRITE, fd, bytes.as_ptr(), bytes.len()) };
 }
 
-/// Opens a file, to be closed by exec: its descriptor, or the host's answer. The path ends with a zero; one that was
-/// cut off is too long.
+/// Opens a file with close-on-exec: its descriptor, or the host's error. The path must end with a zero; a truncated one
+/// gives ENAMETOOLONG.
 pub fn open(path: &[u8], flags: u64, mode: usize) -> Result<i32, isize> {
     if !path.ends_with(&[0]) {
         return Err(abi::Errno::ENAMETOOLONG.to_ret());
@@ -409,14 +409,14 @@ pub fn duplicate(fd: i32, at_least: i32) -> Option<i32> {
     (new >= 0).then_some(new as i32)
 }
 
-/// Reads what is there at once: how many bytes, 0 for an error.
+/// Reads what is available: the number of bytes, 0 on error.
 pub fn read(fd: i32, to: &mut [u8]) -> usize {
     // SAFETY: the buffer is the caller's.
     let n = unsafe { syscall!(nr::READ, fd, to.as_mut_ptr(), to.len()) };
     usize::try_from(n).unwrap_or(0)
 }
 
-/// The beginning of a file, by its path with a zero at the end; nothing if it cannot be read.
+/// The beginning of the file `path`, which ends with a zero; empty if it cannot be read.
 pub fn read_file<'a>(path: &[u8], to: &'a mut [u8]) -> &'a [u8] {
     let Ok(fd) = open(path, 0, 0) else { return &[] };
     let len = read(fd, to);
@@ -424,13 +424,13 @@ pub fn read_file<'a>(path: &[u8], to: &'a mut [u8]) -> &'a [u8] {
     to.get(..len).unwrap_or_default()
 }
 
-/// Gives a descriptor back.
+/// Closes a descriptor.
 pub fn close(fd: i32) {
     // SAFETY: the descriptor is the caller's.
     unsafe { syscall!(nr::CLOSE, fd) };
 }
 
-/// Writes a byte of the program's text, which nobody executes at the moment; false if the host refuses.
+/// Writes a byte of the program's text, which no thread executes at the moment; false if the host refuses.
 pub(crate) fn change_text(at: u64, byte: u8) -> bool {
     let page = at & !(PAGE as u64 - 1);
     // SAFETY: a page of text that stays what it is but for this byte.
@@ -443,17 +443,17 @@ pub(crate) fn change_text(at: u64, byte: u8) -> bool {
     protect(PROT_READ_EXECUTE)
 }
 
-/// How long the file is that a descriptor stands for, in bytes.
+/// The length in bytes of the file that a descriptor refers to.
 pub fn len(fd: i32) -> Option<u64> {
     status(fd).map(|stat| stat[6])
 }
 
-/// Which file a descriptor stands for: device and inode.
+/// The device and inode of the file that a descriptor refers to.
 pub fn file_of(fd: i32) -> Option<[u64; 2]> {
     status(fd).map(|stat| [stat[0], stat[1]])
 }
 
-/// The device and the number of a file by its path, which ends with a zero and may be the program's (`newfstatat(2)`).
+/// The device and inode of a file, by arguments of `newfstatat(2)`, which may be the program's.
 pub(crate) fn file_at(dir: isize, path: *const u8, flags: u64) -> Option<[u64; 2]> {
     let mut stat = [0u64; 18];
     // SAFETY: the host reads the path, and `struct stat` has 144 bytes.
@@ -466,7 +466,8 @@ pub fn len_of(fd: i32) -> Option<u64> {
     status(fd).map(|stat| stat[6])
 }
 
-/// How long a file is that only this user can change, and nobody by mistake: a regular one with mode 0500.
+/// The length of a regular file with mode 0500 and this user as owner, which nobody else can change and the user not by
+/// mistake.
 pub fn sealed_len(fd: i32) -> Option<u64> {
     const SEALED: u32 = S_IFREG | 0o500;
     let stat = status(fd)?;
@@ -484,11 +485,11 @@ pub(crate) fn status(fd: i32) -> Option<[u64; 18]> {
     (r == 0).then_some(stat)
 }
 
-/// Lets another host thread run, longer from the eleventh round on. See [`sync::set_relax`].
+/// Lets another host thread run, for longer from the eleventh round on. See [`sync::set_relax`].
 ///
-/// The holder was probably preempted; back off exponentially up to 1 ms, fourfold each tenth round. A thread that
-/// wakes up gets the processor at once, so some tens of host threads that poll every 20 µs would keep the holder from
-/// running at all.
+/// The holder was probably preempted: back off exponentially up to 1 ms, fourfold every ten rounds. A thread that wakes
+/// up gets the processor at once, so dozens of host threads polling every 20 µs would keep the holder from running at
+/// all.
 pub fn relax(round: u32) {
     match pause(round) {
         // SAFETY: has no effect on memory.

@@ -1,15 +1,15 @@
-//! The state page of this process: a file in the user's runtime folder, for `entresol ps` and its kin.
+//! The state page of this process: a file in the user's runtime folder, for `entresol ps` and similar commands.
 //!
 //! At its start a process writes a header there, with six host calls. A reader that wants more sends a signal to the
-//! service thread, which makes a snapshot ([`kernel::Kernel::snapshot`]) in a file with room for all threads. So traps,
-//! switches and wake-ups know nothing of the page, and a process that nobody watches pays nothing. A process removes its
-//! file when it ends; readers recognise and remove the file of a killed process.
+//! service thread, which writes a snapshot ([`kernel::Kernel::snapshot`]) to a file with room for all threads. So
+//! traps, switches and wake-ups do nothing for the page, and a process that nobody watches pays nothing. A process
+//! removes its file when it ends; readers recognise and remove the file of a killed process.
 //!
-//! The file belongs to the process's user. Before a process changes its rights it removes the page, and makes a new one
+//! The file belongs to the process's user. A process removes the page before it changes its rights and makes a new one
 //! afterwards, so that a program that has given up a user cannot write to what that user's tools read.
 //!
-//! A file is made under another name and renamed, so that readers find it complete. Its maker holds [`Page::making`] and
-//! increments `made`, by which the service thread notices that the file it has mapped was replaced.
+//! A file is made under another name and renamed, so that readers find it complete. The maker holds [`Page::making`]
+//! and increments `made`, from which the service thread learns that its mapped file was replaced.
 //!
 //! The file is mapped, so that it occupies no descriptor of the program. Stores to it are labelled, because the file may be
 //! truncated and the file system may be full.
@@ -31,11 +31,11 @@ use state::{Full, Header, Memory, Writer, page_words};
 use sync::Lock;
 use sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
-/// The longest folder.
+/// The longest folder name, in bytes.
 const FOLDER_MAX: usize = 120;
 type Path = Text<160>;
 
-/// Where a process leaves its page.
+/// Where a process publishes its page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pid: i32,
@@ -43,22 +43,22 @@ pub(crate) struct Page {
     /// XDG_RUNTIME_DIR as the program found it, and the folder that the image was put into.
     runtime: Vec<u8>,
     image: Vec<u8>,
-    /// Which of the folders holds the file: one more than its number; 0: none does.
+    /// The folder that holds the file: its number plus one; 0: none.
     folder: AtomicU8,
     /// The owner of that folder.
     user: AtomicU64,
-    /// When the process left its header, by CLOCK_BOOTTIME.
+    /// When the process published its header, by CLOCK_BOOTTIME.
     created: AtomicU64,
-    /// The namespace of its id.
+    /// The pid namespace of its id.
     namespace: AtomicU64,
     making: Lock<()>,
-    /// How many headers the process has left.
+    /// How many headers the process has published.
     made: AtomicU64,
 }
 
-/// The folders that are tried. The last is the one that the image lies in, because that may be on a disk.
+/// How many folders are tried. The image's folder is the last, because it may be on a disk.
 const FOLDERS: u8 = 4;
-/// The one of them whose parent is everybody's.
+/// The folder in /dev/shm, whose parent every user can write to.
 const SHARED_MEMORY: u8 = 2;
 
 /// RDWR | CREAT | EXCL | NOFOLLOW
@@ -89,7 +89,7 @@ impl Page {
         page
     }
 
-    /// The path of one of the folders, without the zero at its end: its parent's, or all of it.
+    /// The path of a folder, or of its parent, without a final zero.
     fn folder(&self, number: u8, user: u64, parent: bool) -> Option<Path> {
         let mut path = Path::default();
         let name = if parent { "" } else { "/entresol" };
@@ -111,7 +111,7 @@ impl Page {
         Some(path)
     }
 
-    /// The file's path, or that of its successor in the making, as the host wants it.
+    /// The path of the file or of its replacement, with a final zero.
     fn file(&self, successor: bool) -> Option<Path> {
         let folder = self.folder.load(Relaxed).checked_sub(1)?;
         let mut path = self.folder(folder, self.user.load(Relaxed), false)?;
@@ -119,7 +119,7 @@ impl Page {
         Some(path)
     }
 
-    /// Whether the folder is one that nobody else can put anything into; it is made if its parent is ours.
+    /// Whether only `user` can write to the folder. It is created if its parent allows that.
     fn is_ours(&self, number: u8, user: u64) -> bool {
         let Some(mut path) = self.folder(number, user, false) else { return false };
         path.push(0);
@@ -150,12 +150,12 @@ impl Page {
         }
     }
 
-    /// Leaves the header: that host thread answers for the process.
+    /// Publishes the header, which names the host thread that answers requests.
     pub fn announce(&self, service: i32) {
         self.announce_once(|| service);
     }
 
-    /// Leaves the header after `start` has returned the host thread that answers. No request is served before.
+    /// Publishes the header after `start` has returned the host thread that answers. No request is served before.
     pub fn announce_once(&self, start: impl FnOnce() -> i32) {
         let _making = self.making.lock();
         let service = start();
@@ -188,13 +188,13 @@ impl Page {
         rename(&new, &path).then_some(())
     }
 
-    /// Takes the file away until it is left anew; whether there was one.
+    /// Removes the file until it is published again; returns whether there was one.
     pub fn withdraw(&self) -> bool {
         self.remove();
         self.folder.swap(0, Relaxed) != 0
     }
 
-    /// Takes the file away: the process ends, or its rights are about to change.
+    /// Removes the file, because the process ends or its rights are about to change.
     pub fn remove(&self) {
         if let Some(path) = self.file(false) {
             remove(&path);
@@ -222,7 +222,7 @@ fn owner(path: &Path) -> Result<Option<u64>, isize> {
     Ok((stat[6] & S_IFMT == S_IFDIR && stat[6] & 0o022 == 0).then_some(u64::from(stat[7])))
 }
 
-/// Gives a new file the name of the old one, which it replaces; if it can't, there is no new one.
+/// Renames the new file over the old one; removes the new one if that fails.
 fn rename(new: &Path, old: &Path) -> bool {
     // SAFETY: the paths are strings of ours.
     let done = unsafe { syscall!(nr::RENAME, new.as_bytes().as_ptr(), old.as_bytes().as_ptr()) } == 0;
@@ -237,7 +237,7 @@ fn remove(path: &Path) {
     unsafe { syscall!(nr::UNLINK, path.as_bytes().as_ptr()) };
 }
 
-/// A new file; what a process with the same id, or this one before its exec, has left there gives way.
+/// Creates a file, in place of one that an earlier process with this id, or this process before its exec, has left.
 fn create(path: &Path) -> Option<i32> {
     let open = || os::open(path.as_bytes(), O_NEW, 0o600);
     let made = open().or_else(|why| {
@@ -250,7 +250,7 @@ fn create(path: &Path) -> Option<i32> {
     made.ok()
 }
 
-/// The pid namespace of the process's id; 0: there is no `/proc` that says so.
+/// The pid namespace of the process's id; 0: `/proc` does not say.
 fn namespace() -> u64 {
     let mut stat = [0u64; 18];
     // SAFETY: `struct stat` has 144 bytes.
@@ -287,11 +287,11 @@ impl Drop for Mapping {
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
     page: Option<Writer<Mapping>>,
-    /// How many headers had been left when it was mapped.
+    /// The value of `made` when it was mapped.
     made: u64,
     /// A snapshot was requested.
     asked: bool,
-    /// The next snapshot is made no earlier.
+    /// The earliest time for the next snapshot.
     next: Nanos,
 }
 
@@ -301,7 +301,7 @@ impl Publisher {
         request::is_one(info) && info.value() == Header::REQUEST
     }
 
-    /// The process's rights are about to change: what is mapped is let go, and the file is removed while it can be.
+    /// The process's rights are about to change: unmaps the file, and removes it while it can.
     pub(crate) fn withdraw(&mut self, page: &Page) {
         self.page = None;
         page.remove();
@@ -317,7 +317,7 @@ impl Publisher {
         self.asked.then(|| self.next.since(os::clock_gettime(1)))
     }
 
-    /// Makes the snapshot that was asked for, if it is time to.
+    /// Makes the requested snapshot, if it is due.
     pub(crate) fn look(
         &mut self,
         k: &Kernel<impl linux::Host>,
@@ -338,7 +338,7 @@ impl Publisher {
         let before = os::clock_gettime(CLOCK_THREAD_CPUTIME_ID);
         let living = k.threads().live() as usize;
         if self.page.as_ref().is_none_or(|page| page.capacity() < living) {
-            // A quarter more than now, because threads are created while they are described.
+            // A quarter more than now, because threads may be created during the snapshot.
             let capacity = (living + living / 4 + 1).next_multiple_of(64).min(THREADS_MAX);
             self.page = map(k, page, page.header(capacity, service)).or(self.page.take());
         }
@@ -353,11 +353,11 @@ impl Publisher {
     }
 }
 
-/// Replaces the old file by one with this header.
+/// Replaces the old file by a new one with this header.
 fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writer<Mapping>> {
     let (path, new) = (page.file(false)?, page.file(true)?);
     let words = page_words(header.cpus, header.capacity);
-    // Beyond it the host would send the program a signal.
+    // Beyond this limit the host would send the program SIGXFSZ.
     if linux::facts::soft_limit(&k.m, RLIMIT_FSIZE) < 8 * words as u64 {
         return None;
     }

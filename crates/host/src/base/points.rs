@@ -1,31 +1,32 @@
-//! Scheduling points in the program's and its libraries' code, in a controlled run: where they are, and where their stubs and
-//! copies lie ([`patch::point`]).
+//! Scheduling points in the code of the program and its libraries, in a controlled run: their addresses, and those of
+//! their stubs and copies ([`patch::point`]).
 //!
-//! As in [`sites`](crate::base::sites), the list only grows and has no lock: handlers read it, and a forked child must find
-//! it usable.
+//! As in [`sites`](crate::base::sites), the list only grows and has no lock: handlers read it, and a forked child must
+//! be able to use it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::null_mut;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-/// After so many times an access is no scheduling point any more: in a loop, each costs a signal.
+/// An access that was reached this often stops being a scheduling point: each time costs a signal, which is too much in
+/// a loop.
 const TIMES_MAX: u32 = 1000;
 
 /// One scheduling point.
 #[derive(Debug)]
 pub struct Point {
-    /// Where the program believes to be.
+    /// Its address, as the program knows it.
     pub place: u64,
-    /// The length of what was replaced there.
+    /// The length of the instructions replaced there.
     pub len: u64,
-    /// Its stub, or its copy.
+    /// The address of its stub or copy.
     pub stub: u64,
-    /// The length of that.
+    /// The length of the stub or copy.
     pub stub_len: u64,
     /// For a breakpoint, the byte that it replaces.
     pub byte: Option<u8>,
-    /// How often it was come to.
+    /// How often it was reached.
     pub times: AtomicU32,
 }
 
@@ -36,7 +37,7 @@ struct Node {
 
 static FIRST: AtomicPtr<Node> = AtomicPtr::new(null_mut());
 
-/// More points.
+/// Adds points.
 pub fn add(points: Vec<Point>) {
     let node = Box::into_raw(Box::new(Node { next: FIRST.load(Acquire), points }));
     // SAFETY: not yet seen by anybody else.
@@ -63,16 +64,16 @@ pub(crate) fn breakpoint(at: u64) -> Option<&'static Point> {
     find(|point| point.place == at && point.byte.is_some())
 }
 
-/// The program counter that the program would see in place of an address in a stub or a copy.
+/// The program counter that the program would see instead of an address in a stub or a copy.
 pub(crate) fn seen(rip: u64) -> Option<u64> {
     let point = find(|point| (point.stub..point.stub + point.stub_len).contains(&rip))?;
-    // Behind a copied instruction comes the jump back, of five bytes.
+    // A copied instruction is followed by the jump back, five bytes long.
     let behind = point.byte.is_some() && rip - point.stub >= point.stub_len - 5;
     Some(if behind { point.place + point.len } else { point.place })
 }
 
 impl Point {
-    /// A thread comes to the breakpoint. Says whether it is to be taken out, because this was often enough.
+    /// Counts that a thread has reached the breakpoint. True if that was the last time and it must be removed.
     pub(crate) fn come(&self) -> bool {
         self.times.fetch_add(1, Relaxed) + 1 == TIMES_MAX
     }

@@ -1,11 +1,11 @@
 //! Records written while a program runs: samples of its threads, and switches of its CPUs.
 //!
-//! CPUs leave records in rings of their own and never wait. The service thread carries them to the process's file in
+//! CPUs write records to rings of their own and never wait. The service thread appends them to the process's file in
 //! the folder that the command named, every `ROUND` and when a ring is half full; a thread that ends the process or
-//! execs carries the rest. The file is opened each time and no descriptor is kept, because programs close all
+//! execs writes out the rest. The file is opened each time and no descriptor is kept, because programs close all
 //! descriptors they find.
 //!
-//! By the wall clock, the service thread itself samples threads that do not run, and asks CPUs for those that do.
+//! With wall-clock sampling, the service thread samples waiting threads itself and asks CPUs to sample running ones.
 
 use crate::base::contexts::Contexts;
 use crate::base::os::{self, nr};
@@ -26,9 +26,9 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 /// The time between two visits of the service thread.
 const ROUND: Nanos = Nanos::from_millis(20);
-/// Words of a ring: four mebibytes, of which the host gives only what is used.
+/// Words of a ring: four mebibytes of address space; the host provides only the pages used.
 const RING_WORDS: usize = 1 << 19;
-/// Words that are carried at a time.
+/// Words written at a time.
 const PIECE: usize = 1024;
 /// How often a thread that must write checks whether the file is free: about two seconds in all.
 const LOOKS_MAX: u32 = 100_000;
@@ -37,7 +37,7 @@ const LOOKS_MAX: u32 = 100_000;
 #[derive(Debug)]
 struct Recorder {
     folder: Vec<u8>,
-    /// One for each CPU, and the service thread's.
+    /// One for each CPU, and one for the service thread.
     rings: Vec<Ring>,
     /// Samples that were due, by ring.
     due: Vec<AtomicU64>,
@@ -45,7 +45,7 @@ struct Recorder {
     /// Switches that did not fit.
     switches_lost: AtomicU64,
     memory: *mut u8,
-    /// Libraries have come or gone.
+    /// Libraries were loaded or unloaded.
     code: AtomicBool,
     /// Some thread is writing records to the file.
     carrying: AtomicBool,
@@ -56,7 +56,7 @@ struct Recorder {
     wall: Lock<Wall>,
 }
 
-// SAFETY: `memory` is only kept to be given back.
+// SAFETY: `memory` is only kept to be unmapped.
 unsafe impl Sync for Recorder {}
 
 /// The recorder of a process that has one.
@@ -69,7 +69,7 @@ impl Records {
         unsafe { self.0.load(Acquire).as_ref() }
     }
 
-    /// Whether there is one, or was.
+    /// Whether there is or was a recorder.
     pub(crate) fn are_made(&self) -> bool {
         self.get().is_some()
     }
@@ -80,7 +80,7 @@ impl Records {
         self.get().filter(|r| !r.ended.load(Relaxed))
     }
 
-    /// The process begins; its records go to this folder, if one is named.
+    /// Starts recording, if a folder is named.
     pub fn begin(&self, config: &Config, folder: &[u8]) {
         if folder.is_empty() {
             return;
@@ -106,23 +106,23 @@ impl Records {
         self.0.store(recorder, Release);
     }
 
-    /// A forked child begins: with rings of its own, and what its parent had is unmapped.
+    /// Starts recording in a forked child, with rings of its own; unmaps the parent's.
     pub(crate) fn begin_child(&self, config: &Config, parent: &Records) {
         let Some(old) = parent.get() else { return };
-        // SAFETY: nobody else is in this process, and the parent's kernel is not used here.
+        // SAFETY: the child has only this thread, and the parent's kernel is not used here.
         unsafe { os::unmap(old.memory, old.rings.len() * RING_WORDS * 8) };
         self.begin(config, &old.folder);
     }
 
-    /// Libraries have come or gone.
+    /// Notes that libraries were loaded or unloaded.
     pub fn code_changed(&self) {
         if let Some(recorder) = self.get() {
             recorder.code.store(true, Release);
         }
     }
 
-    /// The current thread of `cpu` is sampled; the calling carrier serves that CPU. Says whether the service thread
-    /// must be called.
+    /// Samples the current thread of `cpu`, which the calling carrier serves. True if the service thread must be
+    /// called.
     pub(crate) fn sample<M: Machine>(
         &self,
         k: &Kernel<M>,
@@ -134,7 +134,8 @@ impl Records {
         self.active().is_some_and(|r| r.sample(k, cpu.index(), t, value, place, || true))
     }
 
-    /// `cpu`, whose seat the calling carrier has, turns to another thread. Says whether the service thread must be called.
+    /// Records that `cpu`, which the calling carrier serves, switches to another thread. True if the service thread
+    /// must be called.
     pub(crate) fn switched<M: Machine>(
         &self,
         k: &Kernel<M>,
@@ -157,7 +158,7 @@ impl Records {
         r.is_call_due(cpu.index())
     }
 
-    /// A thread ends with this much CPU time since its last sample; the calling carrier serves its CPU.
+    /// Records that a thread ends with this much CPU time since its last sample; the calling carrier serves its CPU.
     pub(crate) fn unsampled(&self, cpu: CpuId, tid: Tid, value: Nanos) {
         if let Some(r) = self.active()
             && !r.again(cpu.index(), tid.0, 0, value)
@@ -166,7 +167,7 @@ impl Records {
         }
     }
 
-    /// How long the service thread may sleep that has to be elsewhere after `other`.
+    /// How long the service thread may sleep, if other tasks let it sleep for `other`.
     pub(crate) fn sooner(&self, config: &Config, other: Option<Nanos>) -> Option<Nanos> {
         let Some(r) = self.active() else { return other };
         let own = match config.sampling {
@@ -176,7 +177,7 @@ impl Records {
         Some(other.map_or(own, |other| other.min(own)))
     }
 
-    /// The service thread's part.
+    /// The service thread's part: takes samples that are due and writes records out.
     pub(crate) fn look<M: Machine>(&self, k: &Kernel<M>, contexts: &Contexts) {
         let Some(r) = self.active() else { return };
         if let Some(sampling) = k.config().sampling.filter(|s| s.wall) {
@@ -185,7 +186,7 @@ impl Records {
         r.carry();
     }
 
-    /// Carries everything, because the process may become another program.
+    /// Writes everything out, because the process may become another program.
     pub(crate) fn flush(&self) {
         if let Some(r) = self.get() {
             r.report_waiting();
@@ -193,7 +194,7 @@ impl Records {
         }
     }
 
-    /// The process ends: everything is carried, and nothing is recorded any more.
+    /// Ends recording and writes everything out, because the process ends.
     pub(crate) fn end(&self) {
         let Some(r) = self.get() else { return };
         if r.ended.swap(true, AcqRel) {
@@ -212,7 +213,7 @@ impl Records {
     }
 }
 
-/// As Linux's kernel counts priorities.
+/// A priority as Linux's `sched_switch` event counts it.
 fn priority(attr: &sched::Attr) -> i16 {
     match attr.policy {
         Policy::Fifo | Policy::RoundRobin => 99 - i16::from(attr.rt.0),
@@ -245,8 +246,8 @@ impl Recorder {
     fn new(folder: &[u8], rings: usize, memory: *mut u8) -> Recorder {
         let ring = |i: usize| {
             let at = memory.cast::<AtomicU64>();
-            // SAFETY: zeroed memory for so many rings, each of which gets its own part; it is given back when nobody
-            // uses it.
+            // SAFETY: zeroed memory for `rings` rings, each of which gets its own part; it is unmapped when nobody uses
+            // it.
             Ring::new(unsafe { core::slice::from_raw_parts(at.add(i * RING_WORDS), RING_WORDS) })
         };
         Recorder {
@@ -264,7 +265,7 @@ impl Recorder {
         }
     }
 
-    /// Says whether the service thread must be called.
+    /// Writes a sample. True if the service thread must be called.
     fn sample<M: Machine>(
         &self,
         k: &Kernel<M>,
@@ -290,7 +291,7 @@ impl Recorder {
         self.rings[ring].is_half_full() && !self.called.swap(true, Relaxed)
     }
 
-    /// Carries what there is to the file.
+    /// Writes the rings' records to the file.
     fn carry(&self) {
         self.called.store(false, Relaxed);
         let code = self.code.load(Relaxed);
@@ -298,7 +299,7 @@ impl Recorder {
             return;
         }
         self.with_file(|file| {
-            // Before the samples: they may be from new code.
+            // Before the samples, which may lie in new code.
             if self.code.swap(false, AcqRel)
                 && let Some(words) = code_lines().and_then(|text| write::maps(&text))
             {
@@ -372,21 +373,21 @@ struct Wall {
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     tid: i32,
-    /// How long it had run.
+    /// Its CPU time at that sample.
     run: Nanos,
-    /// How often it was found there since.
+    /// How often it was found there again.
     again: u64,
 }
 
 impl Recorder {
-    /// Samples all threads: those that do not run here and now.
+    /// Samples all threads that wait, and asks CPUs to sample those that run.
     fn sample_waiting<M: Machine>(&self, k: &Kernel<M>, contexts: &Contexts, every: Nanos) {
         let now = os::clock_gettime(1);
         let mut wall = self.wall.lock();
         if now < wall.next {
             return;
         }
-        // Moments that were slept through are gone.
+        // Skip moments that were slept through.
         wall.next = if wall.next + every > now { wall.next } else { now } + every;
         for t in k.threads().living() {
             if wall.seen.len() <= t.index() {
@@ -426,11 +427,11 @@ impl Recorder {
         }
         self.report(seen);
         *seen = Seen { tid, run, again: 0 };
-        // SAFETY: nobody writes while the claim is free; should somebody take it, the sample is thrown away.
+        // SAFETY: nobody writes while the claim is free; if a carrier claims it, `still_there` discards the sample.
         let (r, rip) =
             unsafe { ((&raw const (*context).r).read_volatile(), (&raw const (*context).rip).read_volatile()) };
         let place = Place { rip: sites::seen(rip, r[reg::RCX]), rsp: r[reg::RSP], rbp: r[reg::RBP] };
-        // The service thread, the caller, looks at its ring itself.
+        // The caller is the service thread, which checks its own ring: no need to call it.
         self.sample(k, ring, t, k.take_unsampled(t), place, still_there);
     }
 
@@ -454,7 +455,7 @@ impl Recorder {
         fits
     }
 
-    /// Writes down how often threads were found where they were.
+    /// Records how often waiting threads were found where they were.
     fn report_waiting(&self) {
         let mut wall = self.wall.lock();
         for seen in &mut wall.seen {

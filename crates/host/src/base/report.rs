@@ -1,10 +1,10 @@
-//! The last words of a process that cannot go on, and the arguments to print.
+//! Reports of a process that cannot go on, and the means to print them.
 
 use crate::base::os;
 use core::fmt::{self, Write};
 use sync::Lock;
 
-/// Collects text and writes it in one go, so that lines of several carriers do not mix.
+/// Collects text and writes it in one call, so that lines of several carriers do not mix.
 #[derive(Debug)]
 pub struct Line {
     bytes: [u8; 512],
@@ -19,7 +19,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Sends the text to that descriptor instead of the standard error stream.
+    /// Sends the text to `fd` instead of the standard error stream.
     pub fn to(fd: i32) -> Line {
         Line { fd, ..Line::default() }
     }
@@ -44,7 +44,7 @@ impl Write for Line {
     }
 }
 
-/// Text of a fixed size, cut off at the end.
+/// Text of at most `N` bytes; more is cut off.
 #[derive(Debug)]
 pub struct Text<const N: usize> {
     bytes: [u8; N],
@@ -88,21 +88,21 @@ pub fn say(args: fmt::Arguments<'_>) {
     line.flush();
 }
 
-/// The last step before the process ends by [`abort`].
+/// Called by [`abort`] before the process ends.
 static LAST_ACT: Lock<Option<fn()>> = Lock::new(None);
 
-/// Sets what is done last before the process ends by [`abort`].
+/// Sets the function that [`abort`] calls before the process ends.
 pub(crate) fn set_last_act(act: fn()) {
     *LAST_ACT.lock() = Some(act);
 }
 
-/// Ends the process with a report: SIGABRT, so that there is a core where cores are made.
+/// Ends the process with a report and SIGABRT, so that there is a core where cores are enabled.
 pub fn fatal(args: fmt::Arguments<'_>) -> ! {
     say(args);
     abort()
 }
 
-/// Ends the process by SIGABRT, whatever the program wants of it.
+/// Ends the process by SIGABRT, whatever the program's disposition.
 pub fn abort() -> ! {
     const SIGABRT: i32 = 6;
     let act = LAST_ACT.lock().take();
@@ -113,7 +113,8 @@ pub fn abort() -> ! {
     os::exit_group(134)
 }
 
-/// Sets a host disposition; gives the old one. With a host that refuses nothing can be known of signals any more.
+/// Sets a host disposition; returns the old one. Ends the process if the host refuses, because signals cannot be
+/// handled then.
 pub fn sigaction(signal: i32, new: Option<&os::HostAction>) -> os::HostAction {
     os::try_sigaction(signal, new).unwrap_or_else(|error| {
         fatal(format_args!("the host refused the disposition of signal {signal} (error {error})"))

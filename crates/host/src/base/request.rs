@@ -1,8 +1,8 @@
 //! Requests from outside, by a signal that is ignored by default (`abi::checkpoint::request`). The service thread
 //! answers them; no thread of the program stops.
 //!
-//! The answer is a file of our own, whose descriptor is passed through a socket at which the asker listens. Nothing
-//! of the asker's is opened, because that would happen with this process's rights, which may exceed the asker's. The
+//! The answer is a file of our own, whose descriptor is passed through a socket on which the asker listens. Nothing of
+//! the asker's is opened, because that would happen with this process's rights, which may exceed the asker's. The
 //! signal's sender may be forged, so the host is asked who listens: only this process's user and root get an answer.
 
 use crate::base::os::{self, nr};
@@ -17,7 +17,7 @@ use linux::{Host, Linux};
 /// The size of a write.
 const BUFFER: usize = 4096;
 
-/// Whether somebody has sent this signal in order to ask for something.
+/// Whether the signal was sent to ask for something.
 pub(crate) fn is_one(info: &SigInfo) -> bool {
     info.signal().map(|s| s.raw()) == Some(request::SIGNAL) && info.code() == si_code::QUEUE
 }
@@ -25,7 +25,7 @@ pub(crate) fn is_one(info: &SigInfo) -> bool {
 /// Answers if the signal is a request.
 pub(crate) fn serve(k: &Kernel<impl Host>, info: &SigInfo) -> bool {
     let Some(number) = Some(info.value()).filter(|_| is_one(info)).and_then(request::number) else { return false };
-    // An asker that has gone, or may not know, is told nothing.
+    // An asker that is gone or has no right to know gets no answer.
     if let Some(socket) = Socket::connect(&request::name(number))
         // SAFETY: only asks.
         && let user = unsafe { syscall!(nr::GETEUID) } as u32
@@ -60,7 +60,7 @@ fn write(k: &Kernel<impl Host>) -> Option<i32> {
     Some(file)
 }
 
-/// RLIMIT_FSIZE may forbid it, which is no matter of the program's.
+/// Writes even if RLIMIT_FSIZE forbids it, without a signal to the program.
 fn write_quietly(file: i32, bytes: &[u8]) {
     os::without_signals(|| {
         os::write(file, bytes);

@@ -1,7 +1,8 @@
-//! Where the program believes to be: signal frames show its own code, not our stubs and entries.
+//! Translates our code's addresses to the program's: signal frames show the program's own code, not our stubs and
+//! entries.
 //!
-//! [`patch::Places`] has the correspondence for each piece of patched code; this is the list of
-//! them. It only grows, and it has no lock: a forked child must find it usable.
+//! [`patch::Places`] has the correspondence for each piece of patched code; this is the list of them. The list only
+//! grows and has no lock: a forked child must be able to use it.
 
 use crate::base::points;
 use alloc::boxed::Box;
@@ -10,7 +11,7 @@ use core::ptr::null_mut;
 use patch::Places;
 use sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Debuggers know the first two fields.
+/// Debuggers read the first two fields.
 #[repr(C)]
 struct Node {
     raw: [u64; 4],
@@ -20,7 +21,7 @@ struct Node {
 
 static FIRST: AtomicPtr<Node> = AtomicPtr::new(null_mut());
 
-/// Calls of this code will come from these stubs.
+/// Adds a piece of patched code and its stubs.
 pub fn add(places: Places) {
     let node = Box::into_raw(Box::new(Node { raw: places.raw(), next: FIRST.load(Acquire), places }));
     // SAFETY: not yet seen by anybody else.
@@ -30,7 +31,7 @@ pub fn add(places: Places) {
     }
 }
 
-/// Where the head of the list lies: for debuggers.
+/// The address of the list's head, for debuggers.
 pub(crate) fn first() -> u64 {
     &raw const FIRST as u64
 }
@@ -47,9 +48,9 @@ fn find<T>(look: impl Fn(&Places) -> Option<T>) -> Option<T> {
     None
 }
 
-/// The program counter that the program would see. At one of our entries the thread has just left the call that
-/// returns to `rcx`, and is about to make it: by a stub, or by a dispatched instruction of two bytes. Both arguments may
-/// be read while another host thread writes them; then the result means nothing.
+/// The program counter that the program would see. At one of our entries the thread is still about to make the call
+/// that returns to `rcx`, from a stub or from a dispatched two-byte instruction. Both arguments may be read while
+/// another host thread writes them; then the result is meaningless.
 pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     const INSTRUCTION_LEN: u64 = 2;
     let entries = [entry::entresol_entry_call as *const () as u64, entry::entresol_entry_vectors as *const () as u64];
@@ -59,12 +60,13 @@ pub(crate) fn seen(rip: u64, rcx: u64) -> u64 {
     find(|places| places.seen(rip)).or_else(|| points::seen(rip)).unwrap_or(rip)
 }
 
-/// Whether a thread is in the middle of what the program sees as one instruction, which would restart if sent there.
+/// Whether a thread is in the middle of what the program sees as one instruction, which would be repeated if the thread
+/// were sent to it.
 pub(crate) fn is_within(rip: u64, rcx: u64) -> bool {
     real(seen(rip, rcx)) != rip
 }
 
-/// The real address at which a thread continues when it is sent to that place.
+/// The real address at which a thread continues that is sent to the program's address `rip`.
 pub(crate) fn real(rip: u64) -> u64 {
     find(|places| places.real(rip)).unwrap_or(rip)
 }

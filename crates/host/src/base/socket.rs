@@ -1,5 +1,5 @@
-//! Abstract sockets (`unix(7)`) between two processes that run under Entresol, or one and the command. They are closed when
-//! they are dropped, by exec, and never wait longer than they are told.
+//! Abstract sockets (`unix(7)`) between two processes under Entresol, or between one and the command. They are closed
+//! on drop and by exec, and never wait longer than told.
 
 use crate::base::os::{self, nr};
 use abi::args::{MSG_DONTWAIT_NOSIGNAL, O_CLOEXEC, O_NONBLOCK, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET};
@@ -11,11 +11,11 @@ const CLOEXEC_NONBLOCK: u64 = O_CLOEXEC | O_NONBLOCK;
 /// Bytes of a name.
 const NAME: usize = abi::neighbour::NAME;
 
-/// A connected or listening one.
+/// A connected or listening socket.
 #[derive(Debug)]
 pub(crate) struct Socket(pub i32);
 
-/// The process at the other end, as the host tells it.
+/// The process at the other end, as the host reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     /// The peer's process id; 0 if it is in another namespace.
@@ -31,7 +31,7 @@ impl Socket {
         (fd >= 0).then_some(Socket(fd as i32))
     }
 
-    /// Connected to the listener of that name.
+    /// Connects to the listener of that name.
     pub fn connect(name: &[u8; NAME]) -> Option<Socket> {
         let (socket, address) = (Socket::new()?, address(name));
         // SAFETY: the address is ours.
@@ -49,7 +49,7 @@ impl Socket {
         listens.then_some(socket)
     }
 
-    /// The next connection, if there is one within so many milliseconds.
+    /// Accepts a connection, if one arrives within `patience` milliseconds.
     pub fn accept(&self, patience: u32) -> Option<Socket> {
         if !os::becomes_ready(self.0 as u64, false, patience) {
             return None;
@@ -75,7 +75,7 @@ impl Socket {
         r == bytes.len() as isize
     }
 
-    /// Receives so many bytes, which were sent at once, within so many milliseconds.
+    /// Receives `bytes`, which the peer sends in one piece, within `patience` milliseconds.
     pub fn receive(&self, bytes: &mut [u8], patience: u32) -> bool {
         os::becomes_ready(self.0 as u64, false, patience) && os::read(self.0, bytes) == bytes.len()
     }

@@ -12,20 +12,19 @@ pub(crate) fn read<'a>(tid: u32, file: &str, bytes: &'a mut [u8]) -> &'a [u8] {
     os::read_file(path.as_bytes(), bytes)
 }
 
-/// The part of a `stat` behind the name, which is in brackets and may hold any bytes.
+/// The part of a `stat` behind the name, which is in parentheses and may hold any bytes.
 pub(crate) fn after_name(stat: &[u8]) -> Option<&str> {
     let end = stat.iter().rposition(|&b| b == b')')?;
     Some(core::str::from_utf8(stat.get(end + 1..)?).ok()?.trim())
 }
 
-/// The part of a `status` line behind its label. The line of the name may hold any bytes, but it is one line.
+/// The part of a `status` line behind its label. A name may hold any bytes except a line end.
 pub(crate) fn labelled<'a>(status: &'a [u8], label: &str) -> Option<&'a str> {
     let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(label.as_bytes()))?;
     Some(core::str::from_utf8(line).ok()?.trim())
 }
 
-/// How long the host let this host thread wait for a processor (run delay, the second figure of
-/// `schedstat`).
+/// How long this host thread waited for a processor (run delay, the second figure of `schedstat`).
 pub(crate) fn run_delay(tid: u32) -> Nanos {
     let mut bytes = [0; 96];
     let text = core::str::from_utf8(read(tid, "schedstat", &mut bytes)).unwrap_or("");

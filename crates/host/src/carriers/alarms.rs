@@ -1,21 +1,21 @@
-//! The host timers of a carrier: two, so that one can be set a tick ahead.
+//! The host timers of a carrier. There are two, so that one can be armed a tick ahead.
 //!
-//! Setting a timer that becomes the next event of its host CPU programs the hardware, which is an exit in a virtual
-//! machine and was in the way of every preemption (figures in `docs/PERFORMANCE.md`). With two timers, the tick that
-//! goes off finds the next one set; the host programs the hardware for it in its own interrupt, where it must do so
-//! anyway, and each tick sets the one after the next.
+//! Arming a timer that becomes the next event of its host CPU programs the hardware, which is an exit in a virtual
+//! machine and used to delay every preemption (figures in `docs/PERFORMANCE.md`). With two timers, the next one is
+//! armed already when a tick goes off: the host programs the hardware in its own interrupt, where it must do so anyway,
+//! and each tick arms the one after the next.
 //!
 //! | word | meaning | writer |
 //! |---|---|---|
 //! | `id` | the host's number; −1: not made yet | the carrier |
-//! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: not set, or its signal has arrived | the carrier, its handler |
-//! | `rung_at` | when the service thread must ring instead; 0: it has; MAX: it need not | the carrier sets it, the service thread sets 0, the carrier's handler MAX |
+//! | `at` | when it goes off, by CLOCK_MONOTONIC; MAX: not armed, or its signal has arrived | the carrier, its handler |
+//! | `rung_at` | when the service thread must kick instead; 0: it has; MAX: it need not | the carrier sets it, the service thread sets 0, the carrier's handler MAX |
 //!
-//! A timer whose time has come but whose signal has not still counts as set: the signal is on its way.
+//! A timer whose time has come but whose signal has not arrived still counts as armed.
 //!
-//! **Without a timer**, when RLIMIT_SIGPENDING is exhausted, the service thread rings: it sleeps until the time and
-//! kicks the carrier. That costs two switches of host threads a tick, and a host call for each attempt to get a timer
-//! after all.
+//! **Without a timer**, when RLIMIT_SIGPENDING is exhausted, the service thread *rings*: it sleeps until the time and
+//! kicks the carrier. That costs two switches of host threads a tick, and one host call for each new attempt to arm a
+//! timer.
 
 use crate::base::os::{self, nr};
 use crate::base::report;
@@ -57,8 +57,8 @@ impl Default for Alarm {
 }
 
 impl Alarms {
-    /// Makes the tick signal come to the calling carrier, the host thread `tid`, at `at` or somewhat earlier; and, if
-    /// that costs nothing in the way of others, again at about `then`.
+    /// Arms the tick signal of the calling carrier, the host thread `tid`, for `at` or somewhat earlier; and, if a
+    /// timer is unused, also for about `then`.
     pub(crate) fn set(&self, service: &Service, tid: u32, at: Nanos, then: Option<Nanos>) {
         let [a, b] = &self.alarms;
         let (first, other) = match (a.at.load(Relaxed), b.at.load(Relaxed)) {
@@ -74,17 +74,17 @@ impl Alarms {
         if let Some(then) = then
             && other.at.load(Relaxed) == u64::MAX
         {
-            // A second timer saves time but is not needed: without it the next tick is armed later.
+            // The second timer is an optimisation: without it the next tick is armed later.
             let _ = other.set(tid, then);
         }
     }
 
-    /// Sets the first timer, before any was; false if the host has refused it.
+    /// Arms the first timer, before any was armed; false if the host refuses.
     pub(crate) fn can_be_set(&self, tid: u32, at: Nanos) -> bool {
         self.alarms[0].set(tid, at).is_ok()
     }
 
-    /// The one for `at` is set already; the other follows it at the distance that was asked for.
+    /// A timer for `at` is armed already; arms the other at the same distance as `then` has from `at`.
     fn ahead(tid: u32, at: Nanos, then: Option<Nanos>, [a, b]: [&Alarm; 2]) {
         let Some(then) = then else { return };
         let (next, other) = if a.at.load(Relaxed) <= b.at.load(Relaxed) { (a, b) } else { (b, a) };
@@ -93,7 +93,7 @@ impl Alarms {
         }
     }
 
-    /// Until the service thread has rung, there is no need to call it again for a later time.
+    /// Asks the service thread to ring at `at`. It is called only if it has not been asked for an earlier time.
     #[cold]
     fn be_rung(&self, service: &Service, at: Nanos, error: Errno) {
         service.rings.store(true, SeqCst);
@@ -106,16 +106,17 @@ impl Alarms {
         }
     }
 
-    /// The ring has arrived, if there was one: from the handler of the carrier.
+    /// Notes the arrival of a tick in the carrier's handler; true if it was the service thread's ring.
     pub fn was_rung(&self) -> bool {
         self.rung_at.load(Relaxed) == RUNG && self.rung_at.compare_exchange(RUNG, NEVER, SeqCst, Relaxed).is_ok()
     }
 
-    /// No ring from now on, and none on its way. The caller has the signal open; its CPU asks again when it sets its timer.
+    /// Cancels rings, and waits for one that is on its way. The caller has the tick unblocked; its CPU asks again when
+    /// it arms its timer.
     pub(crate) fn refuse_rings(&self) {
         for round in 0.. {
             match self.rung_at.load(SeqCst) {
-                // The handler is about to take it.
+                // The signal is on its way; the handler takes it.
                 RUNG => os::relax(round),
                 at if self.rung_at.compare_exchange(at, NEVER, SeqCst, SeqCst).is_ok() => return,
                 _ => {}
@@ -123,7 +124,7 @@ impl Alarms {
         }
     }
 
-    /// The signal of this timer has arrived: from the handler of the carrier.
+    /// Notes in the carrier's handler that the signal of this timer has arrived.
     pub fn went_off(&self, id: i32) {
         for alarm in &self.alarms {
             if alarm.id.load(Relaxed) == id {
@@ -132,7 +133,7 @@ impl Alarms {
         }
     }
 
-    /// Neither goes off any more.
+    /// Disarms both timers.
     pub(crate) fn disarm(&self) {
         for alarm in self.alarms.iter().filter(|alarm| alarm.exists()) {
             alarm.at.store(u64::MAX, Relaxed);
@@ -142,19 +143,19 @@ impl Alarms {
         }
     }
 
-    /// Signals of both may have been lost: they count as not set.
+    /// Counts both as not armed, because their signals may have been lost.
     pub fn forget(&self) {
         for alarm in &self.alarms {
             alarm.at.store(u64::MAX, Relaxed);
         }
     }
 
-    /// A timer of the calling carrier's that has gone off or will, and that it has not made itself.
+    /// Takes over a timer that sends its signals to the calling carrier but that it has not made.
     pub(crate) fn adopt(&self, id: i32) {
         self.alarms[0].id.store(id, Relaxed);
     }
 
-    /// The carrier's host thread is about to end.
+    /// Deletes both timers, because the carrier's host thread is about to end.
     pub fn delete(&self) {
         for alarm in &self.alarms {
             let id = alarm.id.swap(-1, Relaxed);
@@ -168,24 +169,24 @@ impl Alarms {
     }
 }
 
-/// How long the service thread may sleep before it must ring; `None`: as long as it likes.
+/// How long the service thread may sleep before it must ring; `None`: no limit.
 pub(crate) fn sleep(service: &Service, all: &Carriers) -> Option<Nanos> {
     let at = waiting(service, all).map(|(_, at)| at).min()?;
     Some(Nanos(at).since(os::clock_gettime(1)))
 }
 
-/// The service thread kicks the carriers whose time has come.
+/// Kicks the carriers whose time has come.
 pub(crate) fn ring(service: &Service, all: &Carriers) {
     for (carrier, at) in waiting(service, all) {
         let due = at <= os::clock_gettime(1).0;
-        // If the carrier wants an earlier time meanwhile it is looked at again, for that one has called.
+        // If the carrier asks for an earlier time meanwhile, it calls the service thread, which checks again.
         if due && carrier.alarms.rung_at.compare_exchange(at, RUNG, SeqCst, Relaxed).is_ok() {
             os::ring(os::getpid(), carrier.tid.load(Acquire) as i32);
         }
     }
 }
 
-/// The carriers that are to be rung, and when.
+/// The carriers that must be rung, and when.
 fn waiting<'a>(service: &Service, all: &'a Carriers) -> impl Iterator<Item = (&'static Carrier, u64)> + use<'a> {
     let count = if service.rings.load(SeqCst) { all.count() } else { 0 };
     let all = (0..count).map(|i| all.get(i)).map(|c| (c, c.alarms.rung_at.load(SeqCst)));
@@ -197,12 +198,12 @@ impl Alarm {
         self.id.load(Relaxed) >= 0
     }
 
-    /// Sets it, after making it if need be.
+    /// Arms the timer, and creates it first if necessary.
     fn set(&self, tid: u32, at: Nanos) -> Result<(), Errno> {
         if !self.exists() {
             self.id.store(create(tid)?, Relaxed);
         }
-        // A time in the past fires at once, but for the very beginning, which would disarm it.
+        // A time in the past fires at once. Zero would disarm the timer.
         let at = at.max(Nanos(1));
         self.at.store(at.0, Relaxed);
         let spec = [0, 0, at.0 / 1_000_000_000, at.0 % 1_000_000_000];
@@ -215,7 +216,7 @@ impl Alarm {
     }
 }
 
-/// Makes a timer that sends the calling host thread a tick once, after that time: its id; `None` if the host refuses.
+/// Creates a timer that sends the calling host thread one tick after `after`: its id; `None` if the host refuses.
 pub(crate) fn make_one(after: Nanos) -> Option<i32> {
     let id = create(os::gettid() as u32).ok()?;
     let spec = [0, 0, 0, after.0];

@@ -1,7 +1,7 @@
-//! Carriers: the host threads that lend themselves to CPUs.
+//! Carriers: the host threads that run our threads.
 //!
-//! A carrier either has a seat (it serves a CPU), is away in a host call without one, or is
-//! a spare, asleep on its own futex word until somebody assigns it a seat. See `seat.rs`.
+//! A carrier has a seat (it serves a CPU), is away in a host call without one, or is a spare, asleep on its own futex
+//! word until it is assigned a seat. See `seat.rs`.
 
 use crate::base::contexts::StateBuffers;
 use crate::base::os;
@@ -16,11 +16,11 @@ use sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ord
 pub(crate) const KERNEL_STACK: usize = 128 << 10;
 const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
-/// The memory below a carrier's block, and the block itself. A buffer for a preemption follows.
+/// The memory below a carrier's block. The block and a buffer for a preemption follow.
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
 const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
-/// Behind the buffer of a borrower's block: memory for its exec.
+/// The memory for exec behind the buffer of a borrower's block.
 pub(crate) const PIECE: usize = 64 << 10;
 
 /// Includes the end marker of the state in a signal frame.
@@ -48,15 +48,15 @@ pub(crate) const UNBORN: u32 = 3;
 /// No identity (`identity`): the carrier has not begun, or has ended.
 pub(crate) const NO_IDENTITY: u32 = u32::MAX;
 
-/// Instead of a seat: end.
+/// In place of a seat: end.
 pub(crate) const END: u32 = u32::MAX;
-/// Instead of a seat: make the host call that was handed over.
+/// In place of a seat: make the host call that was handed over.
 pub(crate) const CALL: u32 = u32::MAX - 1;
-/// Instead of a seat: end, unless a tracee or a child needs this host thread.
+/// In place of a seat: end, unless a tracee or a child needs this host thread.
 pub(crate) const RETIRE: u32 = u32::MAX - 2;
-/// Instead of a seat: look out for events while every CPU is busy.
+/// In place of a seat: wait for events while every CPU is busy.
 pub(crate) const LOOK_OUT: u32 = u32::MAX - 3;
-/// How often an idle CPU looks around before its carrier sleeps, at most: about 20 µs.
+/// The maximum number of polls of an idle CPU before its carrier sleeps: about 20 µs.
 pub(crate) const IDLE_LOOKS: u32 = 300;
 
 /// One carrier. `gs` is what its GS base points to.
@@ -65,7 +65,7 @@ pub(crate) const IDLE_LOOKS: u32 = 300;
 pub struct Carrier {
     /// The part that assembly uses.
     pub gs: Gs,
-    /// The process that it belongs to (`process`). Set when the block is made.
+    /// The process it belongs to (`process`). Set when the block is made.
     process: *const (),
     /// The id of that process, which a borrower needs to wake the carrier, because its own id differs.
     pub(super) pid: i32,
@@ -78,46 +78,47 @@ pub struct Carrier {
     /// The number of its credentials (`identity`). Written by the carrier, also in its handler; before it begins, by
     /// its maker.
     pub identity: AtomicU32,
-    /// The identity it must have before it takes the seat it has been given; [`NO_IDENTITY`] if any will do.
+    /// The identity it must have before it takes the assigned seat; [`NO_IDENTITY`] if any will do.
     pub(crate) wanted: AtomicU32,
-    /// Asleep on this word: 0 sleep, 1 look.
+    /// The futex word that it sleeps on: 0 sleep, 1 look.
     pub park: AtomicU32,
-    /// A seat it has been given while it slept: CPU plus one. Swapped out by itself.
+    /// The seat assigned to it while it slept: CPU plus one. Taken by an exchange of its own.
     pub assigned: AtomicU32,
-    /// A seat that it is given when it is a spare the next time: CPU plus one. Under the lock of the spares.
+    /// The seat assigned to it for the next time it is a spare: CPU plus one. Under the lock of the spares.
     pub(super) owed: AtomicU32,
-    /// The CPU to whose host CPU the carrier is bound, plus one; `u32::MAX` if that is not known. Written by the carrier, and by one
-    /// that is about to wake it.
+    /// The CPU to whose host CPU the carrier is bound, plus one; `u32::MAX`: unknown. Written by the carrier, and by
+    /// one that is about to wake it.
     pub placed: AtomicU32,
-    /// The host CPU, plus one, where it ran when it looked last ([`Places::part`](crate::carriers::place::Places::part)), and when that
-    /// was; 0: not since it has its seat.
+    /// The host CPU, plus one, on which it ran at its last check
+    /// ([`Places::part`](crate::carriers::place::Places::part)), and when that was; 0: no check since it has its seat.
     pub(crate) ran_on: AtomicU32,
     pub(crate) looked_at: AtomicU64,
-    /// A kick is on its way; the receiver clears it before it looks.
+    /// A kick is on its way; the receiver clears it before it checks its run queue.
     pub kicked: AtomicBool,
-    /// Requests to it because carriers are few.
+    /// Requests to it because there are few carriers.
     pub(crate) asked: Asked,
-    /// How often it looks around, when its CPU is idle, before it sleeps.
+    /// How often it polls, when its CPU is idle, before it sleeps.
     pub(crate) idle_looks: AtomicU32,
-    /// How long it sleeps before it looks again whether another carrier attends to the poller, nanoseconds; 0: none did. Its own.
+    /// Nanoseconds until it checks again whether another carrier attends to the poller; 0: at the last check none did.
+    /// Private to it.
     pub(crate) pause: AtomicU32,
     /// The carrier's host timers.
     pub(crate) alarms: Alarms,
-    /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (by the one that
-    /// sends the signal, whose arrival makes it `AWAKE`).
+    /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (set by
+    /// whoever sends the signal, whose arrival makes it `AWAKE`).
     pub(super) polls: AtomicU32,
-    /// A handler has left work for the carrier of a process that is alone. Written by the carrier only.
+    /// A handler has left work for the carrier, in a process with one thread. Written by the carrier only.
     pub(crate) stirred: AtomicBool,
     /// The carrier is in a host call that waits. Written by the carrier only.
     pub(crate) waits: AtomicBool,
-    /// The carrier is to return from that call, because its CPU is wanted and no other carrier can serve it.
+    /// The carrier must return from that call, because its CPU is wanted and no other carrier can serve it.
     pub(super) recalled: AtomicBool,
     /// The carrier is in a host call with a time limit, which its tick ends ([`linux::Host::host_call`]). Written by
     /// the carrier only.
     pub(crate) brief: AtomicBool,
     /// The host call that it has been given in place of a seat.
     pub(crate) delegated: Delegated,
-    /// Whether it is in a host call that was taken to be short, and whether it lost its CPU there.
+    /// Whether it is in a host call that was expected to be short, and whether it lost its CPU there.
     pub inline: Inline,
     /// The thread whose children it is the host parent of, and requests of a tracer.
     pub(crate) tracing: Tracing,
@@ -129,7 +130,8 @@ pub struct Carrier {
     pub fault: FaultInfo,
     /// A borrower's additional state, or that of a forked child without a kernel. Set before it begins.
     pub(crate) borrower: AtomicPtr<()>,
-    /// How much of its piece a borrower's exec has taken (`services/borrower/memory.rs`); MAX: it does not execute a program.
+    /// How much of its piece a borrower's exec has used (`services/borrower/memory.rs`); MAX: it is not executing a
+    /// program.
     pub(crate) taken: AtomicUsize,
     /// If a thread is tied to the carrier, the identity it would have otherwise; else [`NO_IDENTITY`]. Written by the
     /// carrier only.
@@ -146,11 +148,11 @@ pub struct FaultInfo {
     pub info: core::cell::UnsafeCell<[u64; 16]>,
     /// The processor's description of the fault.
     pub trapped: core::cell::UnsafeCell<arch::context::Trapped>,
-    /// Whether there is one.
+    /// Whether there is a fault.
     pub pending: AtomicBool,
-    /// The carrier executes a program, and signals that the program handles are kept here meanwhile (`services/caught.rs`).
+    /// The carrier executes a program; signals that the program handles are kept here meanwhile (`services/caught.rs`).
     pub catches: AtomicBool,
-    /// Where the thread has come to a breakpoint of a controlled run; 0 if it has not.
+    /// The address of the breakpoint of a controlled run that the thread has reached; 0: none.
     pub point: AtomicU64,
 }
 
@@ -167,8 +169,8 @@ impl Carrier {
         Some(carrier)
     }
 
-    /// Memory for a block with its stacks, from low to high: guard, signal stack, guard, kernel stack, block, buffer; and for a
-    /// borrower the piece.
+    /// Memory for a block with its stacks, from low to high: guard, signal stack, guard, kernel stack, block, buffer;
+    /// for a borrower also the piece.
     fn reserve(total: usize) -> Option<*mut Carrier> {
         let base = os::map(total)?;
         // SAFETY: the layout.
@@ -240,10 +242,11 @@ impl Carrier {
         }
     }
 
-    /// A carrier block for a borrower, with its additional state: not in the table. It may be one that another has had.
+    /// A carrier block for a borrower, with its additional state; it is not in the table. `carrier` may be a block that
+    /// another borrower had.
     ///
     /// # Safety
-    /// That one is done with it.
+    /// That borrower is done with it.
     pub(crate) unsafe fn borrowed(
         spare: Option<*mut Carrier>,
         process: *const (),
@@ -264,7 +267,7 @@ impl Carrier {
     /// # Safety
     /// Its host thread must be done with it.
     pub(crate) unsafe fn free_borrowed(carrier: *mut Carrier) {
-        // SAFETY: the layout of `map`.
+        // SAFETY: the layout of `reserve`.
         unsafe { os::unmap(carrier.cast::<u8>().sub(BELOW), total_borrowed()) };
     }
 
@@ -273,13 +276,13 @@ impl Carrier {
         self.borrower.load(Acquire)
     }
 
-    /// The process that it belongs to, whose type is known above.
+    /// The process it belongs to; a higher layer knows its type.
     #[inline(always)]
     pub(crate) fn process_address(&self) -> *const () {
         self.process
     }
 
-    /// The process of the carrier that runs this code: `me().process_address()` without the wait for `me`.
+    /// The process of the carrier that runs this code: `me().process_address()` without the load of `me`.
     #[inline(always)]
     pub(crate) fn my_process_address() -> *const () {
         // SAFETY: set when the block is made.
@@ -296,7 +299,7 @@ impl Carrier {
         carrier.cast::<u8>().wrapping_add(total().next_multiple_of(64) - BELOW)
     }
 
-    /// The kernel stack below a block: where it begins, and its length.
+    /// The kernel stack below a block: address and length.
     pub(crate) fn kernel_stack_of(carrier: *mut Carrier) -> (u64, u64) {
         (carrier as u64 - KERNEL_STACK as u64, KERNEL_STACK as u64)
     }
@@ -306,7 +309,7 @@ impl Carrier {
         [self.signal_stack as u64, 0, SIGNAL_STACK as u64]
     }
 
-    /// Whether a stack pointer is on that.
+    /// Whether a stack pointer is on the signal stack.
     pub(crate) fn is_on_signal_stack(&self, sp: u64) -> bool {
         (self.signal_stack as u64..self.signal_stack as u64 + SIGNAL_STACK as u64).contains(&sp)
     }
@@ -324,8 +327,8 @@ impl Carrier {
         CpuId(self.cpu.load(Relaxed).wrapping_sub(1) as u16)
     }
 
-    /// The CPU that is served by the carrier that runs this code: `me().cpu()`, at which a trap begins, without the
-    /// wait for `me`.
+    /// The CPU of the carrier that runs this code: `me().cpu()` without the load of `me`, because every trap begins
+    /// with it.
     #[inline(always)]
     pub fn my_cpu() -> CpuId {
         // SAFETY: an atomic of the carrier's.
@@ -344,12 +347,12 @@ impl Carrier {
         Carrier::me().gs.borrowed == BORROWED
     }
 
-    /// Whether it is the process's first host thread, whose end ends the process in the host's eyes.
+    /// Whether it is the process's first host thread. If that one ends, the host considers the process ended.
     pub(crate) fn is_first(&self) -> bool {
         self.number == 0
     }
 
-    /// Sees to it that the next preemption has a buffer.
+    /// Makes sure that the next preemption has a buffer.
     #[inline(always)]
     pub fn refill(&self, buffers: &StateBuffers) {
         if self.buffer.load(Relaxed).is_null() {

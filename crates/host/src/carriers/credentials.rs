@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use arch::{syscall, user};
 use kernel::Call;
 
-/// Groups up to so many are compared; more make the credentials unlike all others.
+/// The largest number of groups that is compared; with more, credentials are unlike all others.
 const GROUPS_MAX: usize = 1024;
 /// `NGROUPS_MAX` of Linux.
 const NGROUPS_MAX: u64 = 65_536;
@@ -38,7 +38,7 @@ pub struct Credentials {
     machine_checks: i32,
     /// Speculation allowed to the processor, by kind (`PR_SET_SPECULATION_CTRL`).
     speculation: [i32; SPECULATION_KINDS],
-    /// Differs for what no value shows: 0, or a number of its own.
+    /// Distinguishes what no value shows: 0, or a number of its own.
     opaque: u32,
 }
 
@@ -48,7 +48,7 @@ impl Credentials {
         let mut c = Credentials { opaque, ..Credentials::default() };
         let version = [VERSION_3, 0];
         let mut list = [0u32; GROUPS_MAX];
-        // SAFETY: the host fills words of ours; an id of -1 changes nothing and answers the present one.
+        // SAFETY: the host fills words of ours; an id of -1 changes nothing and returns the present one.
         unsafe {
             let [r, e, s, f] = &mut c.users;
             syscall!(nr::GETRESUID, &raw mut *r, &raw mut *e, &raw mut *s);
@@ -73,7 +73,7 @@ impl Credentials {
         }
         let inheritable = [c.capabilities[2], c.capabilities[5]];
         for bit in 0..CAPABILITIES_MAX {
-            // SAFETY: both only ask; EINVAL ends the capabilities that this host has.
+            // SAFETY: both only ask. EINVAL follows the last capability of this host.
             let bound = unsafe { syscall!(nr::PRCTL, PR_CAPBSET_READ, bit, 0, 0, 0) };
             if bound < 0 {
                 break;
@@ -89,7 +89,7 @@ impl Credentials {
         c
     }
 
-    /// Whether these can be told from others by their value.
+    /// Whether the values suffice to compare these credentials with others.
     pub fn comparable(&self) -> bool {
         self.supplementary.0 <= GROUPS_MAX
     }
@@ -100,20 +100,20 @@ impl Credentials {
     }
 }
 
-/// A call that changes the credentials of the host thread that makes it, with the memory that it
-/// names: it can be made again by another.
+/// A call that changes the credentials of the host thread that makes it, with a copy of the memory it names, so that
+/// other host threads can repeat it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     call: Call,
-    /// Which argument is an address, and what lies there.
+    /// Which argument is an address, and the memory there.
     memory: Option<(usize, Box<[u32]>)>,
     /// The second such argument.
     more: Option<(usize, Box<[u32]>)>,
 }
 
 impl Change {
-    /// The change that a call of the thread `tid` asks for; [`NotCopied`] if only the host can say what is
-    /// wrong with it.
+    /// The change that a call of the thread `tid` asks for; [`NotCopied`] if only the host can say what is wrong with
+    /// the call.
     pub fn new(call: &Call, tid: i32) -> Result<Change, NotCopied> {
         let mut change = Change { call: *call, memory: None, more: None };
         let a = call.args;
@@ -154,7 +154,7 @@ impl Change {
         make(&Call { args, ..self.call })
     }
 
-    /// Whether the call does more than its effect on [`Credentials`] shows.
+    /// Whether the call does more than [`Credentials`] shows.
     pub fn is_opaque(&self) -> bool {
         self.call.nr == nr::LANDLOCK_RESTRICT_SELF
     }
@@ -164,9 +164,9 @@ impl Change {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotCopied;
 
-/// The program's call as it is.
+/// Makes the program's call unchanged.
 pub fn make(call: &Call) -> isize {
-    // SAFETY: it changes the rights of this host thread alone.
+    // SAFETY: it changes the rights of this host thread only.
     unsafe { arch::raw::syscall(call.nr, call.args.map(|a| a as usize)) }
 }
 

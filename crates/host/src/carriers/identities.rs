@@ -1,4 +1,4 @@
-//! The tables of identities of a process, and the order to leave one.
+//! The tables of identities of a process, and the order to change the base.
 
 use super::credentials::{Change, Credentials};
 use crate::carriers::carrier::Carrier;
@@ -10,24 +10,24 @@ use sync::{Guard, Lock};
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     pub table: Lock<Table>,
-    /// The identity of every thread that is in none of `others`.
+    /// The identity of all threads that are in none of `others`.
     pub base: AtomicU32,
     /// Some thread may have another identity than `base`.
     pub mixed: AtomicBool,
-    /// A spare of the base is missing.
+    /// There is no spare with the base identity.
     pub missing: AtomicBool,
     /// How often the host has refused the service thread a carrier.
     pub refused: AtomicU32,
     pub order: AtomicPtr<Order>,
-    /// The base that the order is to leave, plus one; 0: there has been none.
+    /// The base that the current order replaces, plus one; 0: there has been no order.
     pub left: AtomicU32,
     /// How many host threads have followed orders.
     pub followed: AtomicU32,
 }
 
 impl Identities {
-    /// The table's lock. A carrier that changes the base holds it and waits for all host threads, so only carriers
-    /// may take it, which follow the change while they wait. The service thread must not (`adopt`).
+    /// The table's lock. A carrier that changes the base holds it and waits for all host threads. So only carriers may
+    /// take it, because they follow the change while they wait. The service thread must not (`adopt`).
     pub fn lock(&self) -> Guard<'_, Table> {
         assert!(Carrier::me().gs.borrowed == 0, "the service thread must not wait for the table of identities");
         self.table.lock()
@@ -36,10 +36,10 @@ impl Identities {
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// The base's credentials, once they have been needed.
+    /// The base's credentials, once they were needed.
     pub base: Option<Credentials>,
     pub others: Vec<Identity>,
-    /// The last number that was given out.
+    /// The last number given out.
     pub last: u32,
     pub opaque: u32,
 }
@@ -49,8 +49,8 @@ pub(crate) struct Table {
 pub(crate) struct Identity {
     pub number: u32,
     pub credentials: Credentials,
-    /// The identity from which this change led here; what the call answered. Without a change it is the
-    /// same but for the number, and one carrier's own.
+    /// The identity that this one was derived from, by which change, and what that call returned. Without a change this
+    /// identity differs from the other only in its number, and belongs to one carrier.
     pub from: u32,
     pub change: Option<Change>,
     pub result: isize,
@@ -63,19 +63,19 @@ impl Table {
         self.others.iter_mut().find(|i| i.number == number)
     }
 
-    /// Forgets identities that no thread has, unless another began with them.
+    /// Forgets identities that no thread has, unless another identity was derived from them.
     pub fn forget_unused(&mut self) {
         let used: Vec<u32> = self.others.iter().map(|i| i.from).collect();
         self.others.retain(|i| i.threads > 0 || used.contains(&i.number));
     }
 
-    /// If the thread with this identity is tied to its carrier: what it has without that.
+    /// If `number` is the identity of a thread tied to its carrier: the identity that the thread would have otherwise.
     pub fn untied(&self, number: u32) -> Option<u32> {
         self.others.iter().find(|i| i.number == number && i.change.is_none()).map(|i| i.from)
     }
 
-    /// The calling host thread, the process's only one, has other rights than before, by a call that is not a change: so has every
-    /// identity, which the carrier had or may have.
+    /// Reads all credentials again: a call that is not a [`Change`] has changed the rights of the calling host thread,
+    /// the only one of the process, so every identity that it had or may have has changed, too.
     pub fn look_again(&mut self) {
         let now = |before: &Credentials| Credentials::mine(before.opaque());
         self.base = self.base.as_ref().map(now);

@@ -12,7 +12,7 @@ pub(crate) const GIVEN: u32 = 3;
 /// A carrier's two words.
 #[derive(Debug, Default)]
 pub struct Inline {
-    /// Odd during a call; another number for each.
+    /// Odd during a call; different for each call.
     pub(crate) call: AtomicU32,
     pub(crate) taken: AtomicU32,
 }
@@ -24,7 +24,7 @@ impl Inline {
         (call & 1 != 0).then_some(call)
     }
 
-    /// The carrier is back: whether it still has the CPU.
+    /// Called when the carrier returns: whether it still has the CPU.
     #[inline(always)]
     pub(crate) fn keeps(&self) -> bool {
         self.taken.load(Relaxed) == FREE || self.settle()
@@ -36,7 +36,7 @@ impl Inline {
             match self.taken.compare_exchange(ASKED, FREE, AcqRel, Acquire) {
                 Ok(_) | Err(FREE) => return true,
                 Err(GIVEN) => break,
-                // The watcher is between two stores.
+                // The watcher is between its two stores.
                 Err(_) => os::relax(round),
             }
         }

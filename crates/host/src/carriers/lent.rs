@@ -1,4 +1,4 @@
-//! The blocks that borrowers have been lent.
+//! The carrier blocks lent to borrowers.
 
 use alloc::vec::Vec;
 
@@ -7,6 +7,6 @@ use alloc::vec::Vec;
 pub(crate) struct Lent {
     /// Blocks of borrowers that may still use our memory.
     pub blocks: Vec<usize>,
-    /// A block for the next borrower, or 0. Programs that make borrowers tend to make many in a row.
+    /// A block kept for the next borrower, or 0: programs that make borrowers tend to make many in a row.
     pub spare: usize,
 }

@@ -1,16 +1,15 @@
-//! Requests to a carrier: a mark, a host call, a tracer's request.
+//! Requests to a carrier: to make way, to make a host call, to make a tracer's request.
 
 use core::sync::atomic::AtomicPtr;
 use ids::{CpuId, ThreadIdx, Tid};
 use kernel::Call;
 use sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
-/// Requests to it because carriers are few (`scarce`).
+/// Requests to it because there are few carriers (`scarce`).
 #[derive(Debug, Default)]
 pub(crate) struct Asked(pub AtomicU32);
 
-/// A call that a spare has been given. Written by the carrier that takes the spare off the list, before it wakes the
-/// spare.
+/// A host call handed to a spare. Written by the carrier that takes the spare off the list, before it wakes the spare.
 #[derive(Debug, Default)]
 pub(crate) struct Delegated {
     thread: AtomicU32,
@@ -36,7 +35,7 @@ impl Delegated {
     }
 }
 
-/// More than one thread, in [`Tracing::parent`].
+/// In [`Tracing::parent`]: more than one thread.
 const SEVERAL: i32 = -1;
 
 /// A carrier's tracing state.
@@ -44,7 +43,7 @@ const SEVERAL: i32 = -1;
 pub(crate) struct Tracing {
     /// The thread whose tracees this host thread may trace, because it made children or requests here; 0: none.
     pub parent: AtomicI32,
-    /// A request that the carrier is to make.
+    /// A request for the carrier to make.
     pub errand: AtomicPtr<Errand>,
     /// The carrier's identity has no threads, and the carrier is not among the spares. Under the lock of the
     /// identities.
@@ -52,7 +51,7 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Notes that thread `tid` has made a child, or traces a process, on this carrier, which is the caller.
+    /// Notes that thread `tid` has made a child, or traces a process, on this carrier. Called by the carrier.
     pub fn is_parent(&self, Tid(tid): Tid) {
         let several = ![0, tid].contains(&self.parent.load(Relaxed));
         self.parent.store(if several { SEVERAL } else { tid }, Release);
@@ -62,18 +61,18 @@ impl Tracing {
         [tid, SEVERAL].contains(&self.parent.load(Acquire))
     }
 
-    /// Stops keeping the carrier, which then decides again whether it is needed. Returns false if it was not kept.
+    /// Stops keeping the carrier, which then decides again whether it is needed. False if it was not kept.
     pub fn let_go(&self) -> bool {
         self.kept.load(SeqCst) && self.kept.swap(false, SeqCst)
     }
 
-    /// The host thread ends.
+    /// Clears all of it, because the host thread ends.
     pub fn forget(&self) {
         self.parent.store(0, Release);
     }
 }
 
-/// A request that another carrier makes. It lies on the requester's kernel stack.
+/// A request for another carrier to make. It lies on the requester's kernel stack.
 #[derive(Debug)]
 pub(crate) struct Errand {
     pub call: Call,

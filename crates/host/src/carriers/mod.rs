@@ -1,5 +1,5 @@
-//! Carriers and seats: their blocks, words, timers and host CPUs, and the words that they share with the service thread.
-//! They take what they touch as arguments, and know no process.
+//! Carriers and seats: their blocks, words, timers and host CPUs, and the words that they share with the service
+//! thread. This layer takes what it touches as arguments and does not know the process's type.
 
 pub(crate) mod ahead;
 pub(crate) mod alarms;

@@ -1,17 +1,17 @@
 //! The host CPU that a carrier runs on.
 //!
-//! The host sometimes puts two carriers on one of its CPUs while another is idle, for milliseconds, in which a
-//! real-time thread of ours waits. So if we have as many CPUs as the host lets us use, each seat has a host CPU of
-//! its own, and a carrier that takes the seat moves there. With fewer CPUs the host chooses. With more, it chooses
-//! except for CPUs that run real-time threads, among which the scheduler shares the host's CPUs out
+//! The host sometimes puts two carriers on one of its CPUs while another is idle. A real-time thread of ours then waits
+//! for milliseconds. So if we have as many CPUs as the host lets us use, each seat has a host CPU of its own, and a
+//! carrier that takes the seat moves there. With fewer CPUs the host chooses. With more, the host chooses as well,
+//! except for CPUs that run real-time threads: the scheduler divides the host's CPUs among them
 //! (`sched/src/few_cores.rs`).
 //!
-//! The host also chooses while only one seat is in use, and the places of all seats follow from where the second
-//! one's carrier is then: the host knows of other processes, we do not. If the first seat always had the first host
-//! CPU, all programs of one thread would run there.
+//! The host also chooses while only one seat is in use. When a second seat is taken, the host CPU on which its carrier
+//! runs then determines the places of all seats, because the host knows of other processes and we do not. If the first
+//! seat always had the first host CPU, all single-threaded programs would run there.
 //!
-//! And the host chooses while threads wait for descriptors, unless real-time threads are about: whoever sends something wakes
-//! the carrier that waits for it, which would take the sender's host CPU if it were bound to that, while another is idle.
+//! The host chooses as well while threads wait for descriptors, unless there are real-time threads. A sender wakes the
+//! carrier that waits for its message; a bound carrier could take the sender's host CPU while another is idle.
 //!
 //! The program never sees this: the kernel answers affinity calls, and a new program starts with the process's own
 //! mask.
@@ -26,39 +26,40 @@ use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 /// The places of a process's carriers.
 #[derive(Debug)]
 pub struct Places {
-    /// The host CPUs that the program had when it began; each carrier may have been given one of them since.
+    /// The host CPUs that the program had when it began. A carrier may be bound to one of them.
     all: CpuSet,
-    /// The host had as many CPUs for the program as there are CPUs of ours.
+    /// The host gave the program as many CPUs as we have.
     fixed: bool,
-    /// The process's first seat.
+    /// The CPU of the process's first seat.
     first: CpuId,
-    /// Each seat's place among the host's CPUs is its number and this less one; 0: no second seat has been in use.
+    /// One more than the offset from a seat's number to its place among the host's CPUs; 0: no second seat has been in
+    /// use.
     shift: AtomicU32,
-    /// A seat of more than the host has CPUs has served real-time threads.
+    /// With more seats than host CPUs, some carrier has been bound for real-time threads.
     shared: AtomicBool,
 }
 
 impl Places {
-    /// The places of a process that begins with `cpus` CPUs of ours. The first CPU has the first seat.
+    /// The places of a process that begins with `cpus` CPUs of ours. Its first seat is that of CPU 0.
     pub(crate) fn new(cpus: usize) -> Places {
         let all = os::affinity();
         let fixed = count(&all) == cpus && cpus > 1;
         Places { all, fixed, first: CpuId(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false) }
     }
 
-    /// The places of a forked child, whose carrier gives up the place it had in the parent.
+    /// The places of a forked child, whose carrier gives up its place in the parent.
     pub(crate) fn for_child(&self) -> Places {
         self.release();
         Places { shift: AtomicU32::new(0), shared: AtomicBool::new(false), ..*self }
     }
 
-    /// How many CPUs of the host the program had when it began.
+    /// How many host CPUs the program had when it began.
     pub fn host_cpus(&self) -> usize {
         count(&self.all)
     }
 
-    /// The carrier, the caller, takes the seat of `cpu`, to which the scheduler has given that host CPU. If it is `free`, the host
-    /// chooses.
+    /// The calling carrier takes the seat of `cpu`, to which the scheduler has given the host CPU `core`. If `free`,
+    /// the host chooses.
     pub(crate) fn take(
         &self,
         seats: &Seats,
@@ -69,7 +70,7 @@ impl Places {
     ) {
         let cpu = me.cpu();
         if !self.fixed {
-            // A new carrier has its maker's mask.
+            // A new carrier has inherited its creator's mask.
             if self.shared.load(SeqCst) {
                 me.placed.store(u32::MAX, Relaxed);
                 self.share(me, core());
@@ -89,7 +90,8 @@ impl Places {
         }
     }
 
-    /// The caller's seat is one of more than the host has CPUs. Its real-time threads have that one of those, or any.
+    /// With more seats than host CPUs: binds the calling carrier to the host CPU `core` of its real-time threads, or
+    /// lets it run on any.
     pub(crate) fn share(&self, me: &Carrier, core: Option<usize>) {
         let wanted = core.map_or(0, |core| core as u32 + 1);
         if me.placed.swap(wanted, Relaxed) != wanted {
@@ -99,15 +101,16 @@ impl Places {
         }
     }
 
-    /// The carrier and one that wakes it may bind it at the same time. Which of them was last is not known: it does so again.
+    /// A carrier and its waker may bind it at the same time. If so, it is unknown which was last, and the carrier binds
+    /// itself again.
     fn settle(carrier: &Carrier, wanted: u32) {
         if carrier.placed.load(SeqCst) != wanted {
             carrier.placed.store(u32::MAX, SeqCst);
         }
     }
 
-    /// A parked carrier is to be woken up for a CPU that has this host CPU. If it were bound only when it runs, it would
-    /// wait first where the host puts it.
+    /// Binds a parked carrier before it is woken for a CPU with the host CPU `core`. If the carrier only bound itself,
+    /// it would first wait where the host puts it.
     pub(crate) fn prepare(&self, carrier: &Carrier, core: usize) {
         let (wanted, tid) = (core as u32 + 1, carrier.tid.load(Acquire));
         if tid != 0 && carrier.placed.swap(wanted, Relaxed) != wanted {
@@ -117,7 +120,7 @@ impl Places {
         }
     }
 
-    /// A second seat is in use: says by how much places are shifted, and gives the first seat's carrier its own.
+    /// A second seat is in use: chooses the shift, and binds the carrier of the first seat.
     #[cold]
     fn spread(&self, seats: &Seats, all: &Carriers, cpu: CpuId) -> u32 {
         let here = os::host_cpu() as usize;
@@ -132,7 +135,7 @@ impl Places {
         if let Err(others) = self.shift.compare_exchange(0, shift + 1, SeqCst, SeqCst) {
             return others - 1;
         }
-        // A carrier that takes the seat from now on moves there by itself.
+        // A carrier that takes that seat from now on binds itself.
         let (seat, carrier) = seats.look(self.first);
         let carrier = (seat != Seat::Empty).then(|| all.get(carrier));
         if let Some(tid) = carrier.map(|c| c.tid.load(Acquire)).filter(|&tid| tid != 0)
@@ -143,11 +146,11 @@ impl Places {
         shift
     }
 
-    /// The carrier, the caller, runs where the host has put it. If another of ours runs there too while a host CPU has none of them,
-    /// it moves to that one, if it `may`. It looks when it has been moved, and once in a while.
+    /// The calling carrier runs where the host has put it. If another carrier runs there too while some host CPU has
+    /// none, it moves there, if it `may`. It checks when the host has moved it, and otherwise about once in a tick.
     ///
-    /// The host leaves both there for milliseconds: a CPU on which clients sleep for some microseconds each time is too rarely idle
-    /// for its balancer (`sched_balance_newidle`).
+    /// The host may leave both there for milliseconds: a CPU whose tasks sleep only microseconds at a time is too
+    /// rarely idle for its balancer (`sched_balance_newidle`).
     pub(crate) fn part(&self, seats: &Seats, all: &Carriers, me: &Carrier, now: Nanos, may: bool) {
         const ONCE_IN: Nanos = Nanos::from_micros(900);
         if !self.fixed {
@@ -180,7 +183,7 @@ impl Places {
         }
     }
 
-    /// The host CPU with that number among those of the process, counted from `shift` on.
+    /// The host CPU of a seat's number, among those of the process and counted from `shift` on.
     fn of(&self, number: usize, shift: u32) -> CpuSet {
         let mut left = (number + shift as usize) % self.host_cpus();
         let mut mask: CpuSet = [0; 128];
@@ -197,7 +200,7 @@ impl Places {
         mask
     }
 
-    /// The carrier, the caller, may wake up wherever a host CPU is free.
+    /// Lets the calling carrier wake up wherever a host CPU is free.
     pub(crate) fn leave(&self, me: &Carrier) {
         if me.placed.load(Relaxed) != 0 {
             me.placed.store(0, Relaxed);
@@ -213,7 +216,7 @@ impl Places {
     }
 }
 
-/// Whether a carrier is bound for that seat; it counts as bound from now on.
+/// Whether a carrier is bound to that seat's host CPU; counts it as bound from now on.
 fn is_bound(carrier: &Carrier, cpu: CpuId) -> bool {
     let wanted = u32::from(cpu.0) + 1;
     carrier.placed.load(Relaxed) == wanted || carrier.placed.swap(wanted, Relaxed) == wanted

@@ -1,5 +1,5 @@
-//! Deliberate faults, one at a time, that show that the machine's own checks catch them. Only
-//! with the feature `planted`.
+//! Deliberate faults, planted one at a time to show that the machine's own checks catch them. Only with the feature
+//! `planted`.
 
 use crate::base::os;
 use crate::carriers::carrier::{Carrier, NO_IDENTITY, SERVICE};
@@ -18,18 +18,17 @@ const DIRECTION_FLAG: u32 = 7;
 const NEVER_RESTARTS: u32 = 8;
 const VECTORS_LOST: u32 = 9;
 const TRAP_UNKNOWN: u32 = 10;
-/// The fault comes when so many threads have been resumed, so that the program is well under way: were its first thread
-/// stopped before it has started the others, nobody would wait for that CPU, and nothing were amiss to the watchdog.
+/// The fault strikes after this many resumed threads. Earlier, the program might not have started other threads: nobody
+/// would wait for a stopped CPU, and the watchdog would see nothing wrong.
 const AFTER: u32 = 20_000;
 
 static FAULT: AtomicU32 = AtomicU32::new(0);
 static RESUMED: AtomicU32 = AtomicU32::new(0);
 
-/// Plants the fault of that name: `resume-twice` resumes a thread that another carrier has,
-/// `stuck` stops one carrier in the kernel while threads wait for its CPU, `old-rights` lets one
-/// host thread keep its rights when the process gives them up; `made-meanwhile` is no fault but a rare order of events: the
-/// process gives rights up while the service thread is making a carrier; with `one-carrier` and `two-carriers` the host gives us
-/// no more than so many.
+/// Plants the fault of that name. `resume-twice` resumes a thread that another carrier has; `stuck` stops one carrier
+/// in the kernel while threads wait for its CPU; `old-rights` lets one host thread keep its rights when the process
+/// gives them up. `made-meanwhile` is no fault but a rare order of events: the process gives up rights while the
+/// service thread is making a carrier. With `one-carrier` and `two-carriers` the host allows us no more than that many.
 pub fn plant(name: &[u8]) {
     let fault = match name {
         b"resume-twice" => RESUME_TWICE,
@@ -47,7 +46,7 @@ pub fn plant(name: &[u8]) {
     FAULT.store(fault, Relaxed);
 }
 
-/// Faults of host calls: all of a kind, or `fail=NTH,ERRNO`, or `bus=PAGE`.
+/// Plants faults of host calls: all of a kind, or `fail=NTH,ERRNO`, or `bus=PAGE`.
 fn plant_in_calls(name: &[u8]) -> u32 {
     let twist = match name {
         b"munmap-kept" => Twist::MunmapKept,
@@ -70,39 +69,39 @@ fn plant_in_calls(name: &[u8]) -> u32 {
     0
 }
 
-/// Handlers find the direction flag set.
+/// Whether handlers find the direction flag set.
 pub(crate) fn sets_direction_flag() -> bool {
     FAULT.load(Relaxed) == DIRECTION_FLAG
 }
 
-/// No call is made again after a handler, whatever SA_RESTART says.
+/// Whether no call is restarted after a handler, regardless of SA_RESTART.
 pub(crate) fn never_restarts() -> bool {
     FAULT.load(Relaxed) == NEVER_RESTARTS
 }
 
-/// Vector registers are not what they were before the handler.
+/// Whether handlers change the vector registers.
 pub(crate) fn loses_vectors() -> bool {
     FAULT.load(Relaxed) == VECTORS_LOST
 }
 
-/// Handlers are not told which trap it was.
+/// Whether handlers are not told which trap it was.
 pub(crate) fn forgets_trap() -> bool {
     FAULT.load(Relaxed) == TRAP_UNKNOWN
 }
 
-/// Plants the scheduler's fault of that name: `skip-push` pushes nothing, so that a preempted thread waits where it is.
+/// Plants the scheduler's fault of that name. `skip-push` pushes nothing, so that a preempted thread waits where it is.
 pub fn plant_in(scheduler: &mut sched::Scheduler, name: &[u8]) {
     if name == b"skip-push" {
         scheduler.plant(sched::Fault::SkipPush);
     }
 }
 
-/// The part of the changes that a host thread makes.
+/// The part of the changes that this host thread makes.
 pub(crate) fn forget_changes<T>(path: &[T]) -> &[T] {
     if FAULT.compare_exchange(OLD_RIGHTS, 0, Relaxed, Relaxed).is_ok() { &[] } else { path }
 }
 
-/// How far `made-meanwhile` has come.
+/// The progress of `made-meanwhile`.
 static MEETING: AtomicU32 = AtomicU32::new(NOT_YET);
 const NOT_YET: u32 = 0;
 const ASKED: u32 = 1;
@@ -117,8 +116,8 @@ fn await_meeting(stage: u32) {
     }
 }
 
-/// All host threads are about to be told to change their rights: first the service thread, which finds `missing`, begins to make a
-/// carrier.
+/// Called before all host threads are told to change their rights. Makes the service thread find `missing` and begin to
+/// make a carrier first.
 pub(crate) fn before_order(missing: &AtomicBool, service: &Service) {
     if FAULT.compare_exchange(MADE_MEANWHILE, 0, Relaxed, Relaxed).is_ok() {
         MEETING.store(ASKED, SeqCst);
@@ -128,7 +127,7 @@ pub(crate) fn before_order(missing: &AtomicBool, service: &Service) {
     }
 }
 
-/// Whether the host refuses a further carrier, which counts already.
+/// Whether the host refuses a further carrier, which is counted already.
 pub(crate) fn refuses_carrier(all: &Carriers) -> bool {
     let there = (0..all.count()).map(|i| all.get(i)).filter(|c| c.gs.borrowed == 0);
     let count = there.filter(|c| c.identity.load(SeqCst) != NO_IDENTITY).count();
@@ -139,12 +138,12 @@ pub(crate) fn refuses_carrier(all: &Carriers) -> bool {
     }
 }
 
-/// The CPUs have got the order.
+/// Called when the CPUs have the order.
 pub(crate) fn order_is_out() {
     let _ = MEETING.compare_exchange(MAKING, OUT, SeqCst, SeqCst);
 }
 
-/// A carrier is about to be made.
+/// Called before a carrier is made.
 pub(crate) fn begin_to_make() {
     if Carrier::me().gs.borrowed == SERVICE && MEETING.compare_exchange(ASKED, MAKING, SeqCst, SeqCst).is_ok() {
         await_meeting(OUT);
@@ -158,7 +157,7 @@ pub(crate) enum Resumed {
     Never,
 }
 
-/// A thread is about to be resumed.
+/// Called before a thread is resumed.
 pub(crate) fn resumed() -> Resumed {
     match FAULT.load(Relaxed) {
         0 => Resumed::Well,

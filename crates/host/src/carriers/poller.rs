@@ -1,10 +1,10 @@
-//! The poller: an instance of `epoll(7)` in which idle carriers sleep while threads wait for descriptors.
+//! The poller: an `epoll(7)` instance in which idle carriers sleep while threads wait for descriptors.
 //!
-//! Descriptors are registered once and report edges (`linux::ready`). Any number of idle carriers sleep in it; Linux wakes
-//! the one that came last, whose caches are warm. A kick to a carrier that sleeps there is a signal
+//! Descriptors are registered once and report edges (`linux::ready`). Any number of idle carriers sleep in it. Linux
+//! wakes the one that began to sleep last, whose caches are warm. A carrier that sleeps there is kicked by a signal
 //! ([`Carrier::wake`](crate::carriers::carrier::Carrier::wake)).
 //!
-//! The personality has its descriptor ([`linux::State::poller`]).
+//! The personality owns its descriptor ([`linux::State::poller`]).
 
 use crate::base::os::nr;
 use crate::carriers::carrier::Carrier;
@@ -15,7 +15,7 @@ use ids::Nanos;
 use kernel::parked::Parked;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
-/// How many events one look takes.
+/// The most events that one call takes.
 pub(crate) const EVENTS: usize = 64;
 
 /// The poller of a process.
@@ -48,10 +48,11 @@ impl Poller {
         self.lookout.store(false, Release);
     }
 
-    /// How long the carrier of an idle CPU sleeps elsewhere because another attends to the poller; `None`: it sleeps in it.
+    /// How long the carrier of an idle CPU sleeps elsewhere because another attends to the poller; `None`: it sleeps in
+    /// the poller.
     ///
-    /// Were all idle carriers to sleep in the poller while events come fast, each event would wake one that finds nothing more to do,
-    /// and takes a host CPU from those that make the requests.
+    /// If all idle carriers slept in the poller while events arrive fast, each event would wake one that finds nothing
+    /// left to do and takes a host CPU from the clients.
     pub(crate) fn pause(me: &Carrier, attended: bool) -> Option<Nanos> {
         const MIN: u32 = 200_000;
         const MAX: u32 = 1_000_000;
@@ -60,7 +61,7 @@ impl Poller {
         attended.then_some(Nanos(pause.into()))
     }
 
-    /// The carrier of an idle CPU sleeps ([`Poller::sleep`]).
+    /// Sleeps ([`Poller::sleep`]) as the carrier of an idle CPU.
     pub(crate) fn wait(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
         let parked = &me.process().parked;
         parked.begin_sleep();
@@ -69,7 +70,7 @@ impl Poller {
         n
     }
 
-    /// One look of the carrier, the caller: how many events there are.
+    /// Polls once, as the calling carrier; returns the number of events.
     pub(crate) fn look(&self, me: &Carrier, to: &mut [Readiness; EVENTS]) -> usize {
         let Some(fd) = me.process().personality.poller() else { return 0 };
         me.process().parked.count_look();
@@ -78,7 +79,7 @@ impl Poller {
         usize::try_from(n).unwrap_or(0)
     }
 
-    /// Sleeps until there are events, the time is over or the carrier, the caller, is woken: how many events.
+    /// Sleeps until there are events, the time is over or the calling carrier is woken; returns the number of events.
     pub(crate) fn sleep(&self, me: &Carrier, left: Option<Nanos>, to: &mut [Readiness; EVENTS]) -> usize {
         let Some(fd) = me.process().personality.poller() else { return 0 };
         me.fall_asleep_in_poller();

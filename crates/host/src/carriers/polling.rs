@@ -1,46 +1,46 @@
 //! Whether the carrier of an idle CPU polls for events before it sleeps.
 //!
-//! Many clients that send at the same time are answered faster than they send. A carrier that slept between two requests would
-//! be woken for each: the client pays for the wake-up, and the host often runs the carrier on the client's CPU, because whoever
-//! writes to a socket is expected to wait for the answer (`select_task_rq_fair` with `WF_SYNC`). So the carrier looks again
-//! for [`SPAN`], and between two looks lets others run on its host CPU. A client that runs there sends more meanwhile, and
-//! all its requests are found by one look.
+//! Many clients that send at the same time are answered faster than they send. A carrier that slept between two
+//! requests would be woken for each. The client pays for the wake-up, and the host often runs the carrier on the
+//! client's CPU, because it expects the writer to a socket to wait for the answer (`select_task_rq_fair` with
+//! `WF_SYNC`). So the carrier polls for [`SPAN`] and yields its host CPU between two polls. A client that runs there
+//! sends more meanwhile, and one poll finds all its requests.
 //!
-//! **It polls only while that pays.** It begins when most sleeps are shorter than the span. It stops when it finds nothing, and when
-//! another program computes on its host CPU: to let that run takes long and brings few events, where a carrier that sleeps is
-//! woken at once. Each time that it stops for such a program, it needs more short sleeps to begin again; each poll that pays makes
-//! up for one of them.
+//! **It polls only while that pays.** It begins when most sleeps are shorter than the span. It stops when it finds
+//! nothing, or when another program computes on its host CPU: yielding to that program takes long and brings few
+//! events, whereas a carrier that sleeps is woken at once. Each time it stops for such a program, it needs more short
+//! sleeps to begin again; each poll that pays cancels one of them.
 //!
-//! All words are hints: of two carriers that write at once, one is forgotten.
+//! All words are hints: of two concurrent updates, one may be lost.
 
 use ids::Nanos;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// For how long a carrier polls.
+/// How long a carrier polls.
 pub(crate) const SPAN: Nanos = Nanos::from_micros(40);
-/// Another program that is let run may keep the host CPU for its slice, about so long.
+/// About how long another program keeps the host CPU when a carrier yields to it: its slice.
 pub(crate) const HOST_SLICE: Nanos = Nanos::from_millis(4);
-/// Others have run for long: not just a client, or another carrier.
+/// If a poll takes longer than this, other programs have run, not just a client or another carrier.
 const LONG: Nanos = Nanos::from_millis(1);
-/// Polls in vain, in a row, after which it stops.
+/// The number of successive polls without events after which polling stops.
 const VAIN_MAX: u32 = 4;
-/// Short sleeps before it begins; each longer one takes two of them back.
+/// The number of short sleeps after which polling begins. Each longer sleep takes back two of them.
 const SLEEPS_MIN: u32 = 16;
-/// The most that are asked for beyond these.
+/// The most short sleeps required beyond these.
 const MORE_MAX: u32 = 1 << 10;
 
 /// Shared by the carriers of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
-    /// Carriers poll.
+    /// Whether carriers poll.
     polls: AtomicBool,
-    /// Polls in vain, in a row.
+    /// Successive polls without events.
     vain: AtomicU32,
-    /// Short sleeps.
+    /// Short sleeps so far.
     short: AtomicU32,
-    /// How many more than [`SLEEPS_MIN`] of them it needs to begin.
+    /// How many short sleeps more than [`SLEEPS_MIN`] are required.
     more: AtomicU32,
-    /// Events that idle CPUs have found. It wraps.
+    /// Events that idle CPUs have found. Wraps.
     events: AtomicU32,
 }
 
@@ -50,7 +50,7 @@ impl Polling {
         self.polls.load(Relaxed)
     }
 
-    /// A carrier that did not poll has slept in the poller for so long, until there were events.
+    /// A carrier that did not poll has slept in the poller for `span` until there were events.
     pub(crate) fn slept(&self, span: Nanos) {
         if self.pays() {
             return;
@@ -65,17 +65,17 @@ impl Polling {
         }
     }
 
-    /// How many events idle CPUs have found until now.
+    /// How many events idle CPUs have found so far.
     pub(crate) fn events(&self) -> u32 {
         self.events.load(Relaxed)
     }
 
-    /// An idle CPU has found so many.
+    /// Counts events that an idle CPU has found.
     pub(crate) fn add_events(&self, found: usize) {
         self.events.fetch_add(found as u32, Relaxed);
     }
 
-    /// A carrier has polled for so long and has found events or `none`; so many have come to all since the count was `before`.
+    /// A carrier has polled for `span` and has found events, or `none`. `before` is the count of events when it began.
     pub(crate) fn polled(&self, span: Nanos, none: bool, before: u32) {
         let vain = if none { self.vain.load(Relaxed) + 1 } else { 0 };
         self.vain.store(vain, Relaxed);
@@ -88,21 +88,21 @@ impl Polling {
         }
     }
 
-    /// Something else than an event has ended the poll.
+    /// The poll was ended by something other than an event.
     pub(crate) fn interrupted(&self, span: Nanos, before: u32) {
         if self.is_slow(span, before) {
             self.give_way();
         }
     }
 
-    /// Whether others have run for long though fewer than one event a span has come: a carrier that sleeps would have been woken
-    /// for it at once.
+    /// Whether other programs have run for long while fewer than one event per span arrived: a carrier that sleeps
+    /// would have been woken for it at once.
     fn is_slow(&self, span: Nanos, before: u32) -> bool {
         let come = self.events().wrapping_sub(before);
         span > LONG && span.0 > u64::from(come) * SPAN.0
     }
 
-    /// Another program has the host CPU.
+    /// Stops polling, because another program has the host CPU.
     fn give_way(&self) {
         self.polls.store(false, Relaxed);
         self.more.store((2 * self.more.load(Relaxed) + SLEEPS_MIN).min(MORE_MAX), Relaxed);

@@ -1,4 +1,4 @@
-//! In handlers of the host's signals: a carrier is taken out of what it does.
+//! Called in handlers of host signals: interrupts what a carrier is doing.
 
 use crate::base::dispositions::in_image;
 use crate::carriers::carrier::Carrier;
@@ -6,7 +6,7 @@ use arch::entry;
 use arch::frame::HostFrame;
 use sync::atomic::Ordering::*;
 
-/// The carrier looks at what is pending, from wherever it is.
+/// Makes the carrier check what is pending, wherever it was interrupted.
 pub(crate) fn look(me: &Carrier, frame: &mut HostFrame) {
     let rip = frame.rip();
     if !in_image(rip) {
@@ -21,8 +21,8 @@ pub(crate) fn look(me: &Carrier, frame: &mut HostFrame) {
     }
 }
 
-/// Takes the thread's state out of the frame; the carrier continues in the kernel. False without memory for it: the
-/// thread continues, and the next tick tries again.
+/// Copies the thread's state out of the frame, so that the carrier continues in the kernel. False without memory for
+/// it: the thread continues, and the next tick tries again.
 pub(crate) fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
     // SAFETY: the carrier is in user code, so it has a current thread, whose context is its own.
     let context = unsafe { &mut *me.gs.context };
@@ -39,7 +39,7 @@ pub(crate) fn preempt(me: &Carrier, frame: &mut HostFrame) -> bool {
     true
 }
 
-/// A carrier that is alone is to look at what has come, whatever it sleeps or waits in.
+/// Makes the carrier of a process without a service thread check what has arrived, whatever it sleeps or waits in.
 pub(crate) fn stir(me: &Carrier, frame: &mut HostFrame) {
     me.stirred.store(true, SeqCst);
     me.park.store(1, SeqCst);

@@ -4,17 +4,16 @@
 //!
 //! | state | meaning | who may leave it, how |
 //! |---|---|---|
-//! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)`; while c is in a short host call, the watcher, who takes the right from c first (`takeover.rs`) |
-//! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke), or a carrier that returns from a host call and takes the seat, c is then a spare; or one that gives c its own instead |
-//! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, who gives the seat to a spare; c then returns without a seat |
-//! | `EMPTY` | nobody has been needed yet, or the host gives us too few carriers | a kicker, by compare-exchange, for a spare; a carrier that visits it (`scarce.rs`) |
+//! | `RUNNING(c)` | c serves the CPU | c alone, by store: to `PARKED(c)`, `HOST(c)` or `RUNNING(spare)`; while c is in a short host call, the watcher, which takes that right from c first (`takeover.rs`) |
+//! | `PARKED(c)` | the CPU is idle and c sleeps on its word | anybody, by compare-exchange: c itself (it woke); a carrier that returns from a host call and takes the seat, which makes c a spare; or a carrier that gives c its own seat in exchange |
+//! | `HOST(c)` | the CPU is idle and c is in a host call | anybody, by compare-exchange: c itself (it returned), or a kicker, which gives the seat to a spare; c then returns without a seat |
+//! | `EMPTY` | no carrier has been needed yet, or the host gives us too few | a kicker, by compare-exchange, for a spare; a carrier that visits the CPU (`scarce.rs`) |
 //!
-//! **No kick is lost.** A kicker makes the reason visible (the run queue) and then reads the
-//! seat; a carrier stores `PARKED` or `HOST` and then looks at the run queue once more; both
-//! with a full barrier between. So either the carrier sees the reason or the kicker sees the
-//! new state: it wakes a `PARKED` one through its word and replaces a `HOST` one. A
-//! `RUNNING` one gets a signal; if that finds it in the kernel, the mark in `Gs::pending`
-//! is looked at as the last act before user code, and before sleeping.
+//! **No kick is lost.** A kicker makes its reason visible (the run queue) and then reads the seat; a carrier stores
+//! `PARKED` or `HOST` and then checks the run queue once more; both with a full barrier in between. So either the
+//! carrier sees the reason or the kicker sees the new state: it wakes a `PARKED` carrier through its word and replaces
+//! a `HOST` one. A `RUNNING` one gets a signal. If the signal finds it in the kernel, it sets `Gs::pending`, which the
+//! carrier checks last before user code, and before sleeping.
 
 use crate::base::os;
 use crate::carriers::carrier::Carrier;
@@ -68,30 +67,30 @@ impl Seats {
         &self.words[cpu.index()]
     }
 
-    /// The first carrier sits down.
+    /// The first carrier takes its seat.
     pub fn take_first(&self, cpu: CpuId, me: &Carrier) {
         me.cpu.store(u32::from(cpu.0) + 1, Relaxed);
         self.of(cpu).store(word(RUNNING, me.number), SeqCst);
     }
 
-    /// The CPU is idle and its carrier is about to sleep. A full barrier.
+    /// Before its carrier sleeps, because the CPU is idle. A full barrier.
     pub fn park(&self, cpu: CpuId, me: &Carrier) {
         self.of(cpu).store(word(PARKED, me.number), SeqCst);
         fence(SeqCst);
     }
 
-    /// Awake: whether the seat is still its own.
+    /// After the sleep: whether the seat is still its own.
     pub fn unpark(&self, cpu: CpuId, me: &Carrier) -> bool {
         self.exchange(cpu, word(PARKED, me.number), word(RUNNING, me.number))
     }
 
-    /// The CPU is idle and its carrier goes into a host call. A full barrier.
+    /// Before its carrier makes a host call, because the CPU is idle. A full barrier.
     pub fn leave_for_host(&self, cpu: CpuId, me: &Carrier) {
         self.of(cpu).store(word(HOST, me.number), SeqCst);
         fence(SeqCst);
     }
 
-    /// Back from a host call: whether the seat is still its own.
+    /// After the host call: whether the seat is still its own.
     pub fn return_from_host(&self, cpu: CpuId, me: &Carrier) -> bool {
         self.exchange(cpu, word(HOST, me.number), word(RUNNING, me.number))
     }
@@ -107,13 +106,13 @@ impl Seats {
         true
     }
 
-    /// Takes the seat of the sleeping carrier for `me`, which gives it another one. False if it does not sleep there.
+    /// Takes the seat of `sleeper` for `me`, which gives it another one. False if it does not sleep there.
     pub(crate) fn exchange_parked(&self, cpu: CpuId, sleeper: &Carrier, me: &Carrier) -> bool {
         self.exchange(cpu, word(PARKED, sleeper.number), word(RUNNING, me.number))
     }
 
-    /// Gives the CPU to a spare, for good. The caller sits there. False if there is no
-    /// spare and no memory for a new carrier.
+    /// Gives the CPU, whose seat the caller has, to a spare for good. False if there is no spare and no memory for a
+    /// new carrier.
     pub fn hand_over(&self, cpu: CpuId, all: &Carriers) -> bool {
         let Some(spare) = all.spare_or_new() else { return false };
         self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
@@ -128,29 +127,29 @@ impl Seats {
         now & 3 == EMPTY && self.exchange(cpu, now, word(RUNNING, me.number))
     }
 
-    /// The caller, which has the seat, leaves the CPU without a carrier. A full barrier.
+    /// The caller gives up its seat and leaves the CPU without a carrier. A full barrier.
     pub(crate) fn leave_empty(&self, cpu: CpuId) {
         self.of(cpu).store(word(EMPTY, 0), SeqCst);
         fence(SeqCst);
     }
 
-    /// The caller, which has the seat, gives the CPU to a carrier with the rights of the thread that was chosen.
+    /// The caller gives its seat to a carrier with the rights of the chosen thread.
     pub(crate) fn pass_on(&self, cpu: CpuId, carrier: &Carrier) {
         self.of(cpu).store(word(RUNNING, carrier.number), SeqCst);
     }
 
-    /// The watcher has taken the CPU from its carrier and gives it to `spare`.
+    /// Gives the CPU to `spare`, after the watcher has taken it from its carrier.
     pub(crate) fn replace(&self, cpu: CpuId, spare: &Carrier) {
         self.of(cpu).store(word(RUNNING, spare.number), SeqCst);
         self.takeovers.fetch_add(1, Relaxed);
     }
 
-    /// The numbers of the carriers that serve CPUs at this moment.
+    /// The numbers of the carriers that serve CPUs at the moment.
     pub(crate) fn running(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().map(|word| word.load(Relaxed)).filter(|word| word & 3 == RUNNING).map(|word| word >> 2)
     }
 
-    /// The seat's state and its carrier, at this moment.
+    /// The seat's state and its carrier, at the moment.
     pub fn look(&self, cpu: CpuId) -> (Seat, u32) {
         let now = self.of(cpu).load(SeqCst);
         let seat = match now & 3 {
@@ -166,7 +165,7 @@ impl Seats {
         self.of(cpu).compare_exchange(from, to, SeqCst, SeqCst).is_ok()
     }
 
-    /// Makes `cpu` enter the kernel. False if no carrier serves it and none is to be had.
+    /// Makes `cpu` enter the kernel. False if no carrier serves it and none can be had.
     pub fn kick(&self, cpu: CpuId, all: &Carriers) -> bool {
         fence(SeqCst);
         loop {
@@ -186,7 +185,7 @@ impl Seats {
                         all.give_spare(spare);
                         continue;
                     }
-                    // The first carrier of a CPU takes nothing over.
+                    // A CPU's first carrier is no takeover.
                     self.takeovers.fetch_add(u64::from(now & 3 == HOST), Relaxed);
                     spare.assign(cpu);
                 }
@@ -195,11 +194,11 @@ impl Seats {
         }
     }
 
-    /// One signal is enough until its receiver has looked.
+    /// Sends a signal, unless one is on its way: one is enough until the receiver has looked.
     fn signal(&self, carrier: &Carrier) {
         let tid = carrier.tid.load(Acquire);
         if tid != 0 && !carrier.kicked.swap(true, AcqRel) && !os::signal_thread(self.pid, tid as i32, os::SIGNAL_TICK) {
-            // The carrier has left the seat and ended. Its block may belong to another host thread by now.
+            // That carrier has left the seat and ended. Its block may belong to another host thread by now.
             carrier.kicked.store(false, Release);
         }
     }
@@ -211,7 +210,7 @@ impl Seats {
         self.takeovers.load(Relaxed)
     }
 
-    /// Whether the carrier serves the CPU: it could not give it away.
+    /// Whether the carrier still serves the CPU, because it could not give it away.
     pub fn is_mine(&self, cpu: CpuId, me: &Carrier) -> bool {
         self.of(cpu).load(Relaxed) == word(RUNNING, me.number)
     }

@@ -1,4 +1,4 @@
-//! The service thread as the others see it: how it is called, and what they and it tell each other.
+//! The words through which carriers and the service thread talk, and how the service thread is called.
 
 use crate::base::os;
 use ids::CpuId;
@@ -6,8 +6,8 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// The signal that calls the service thread.
 pub(crate) const CALL: i32 = os::SIGNAL_INTERRUPT;
-/// The call when there is no room to queue the other one (SIGSTKFLT, which no program uses). The service thread
-/// receives it like the program's signals, so no call comes too early for its sleep.
+/// The call if there is no room to queue the other one (SIGSTKFLT, which no program uses). The service thread receives
+/// it with `rt_sigtimedwait` like the program's signals, so a call before its sleep is not lost.
 pub(crate) const CALL_NO_ROOM: i32 = 16;
 
 /// The words that carriers and the service thread share.
@@ -18,30 +18,31 @@ pub(crate) struct Service {
     pub tid: AtomicU32,
     /// The host has refused a service thread.
     pub missing: AtomicBool,
-    /// The process does without one (`services::alone`).
+    /// The process has no service thread, because it needs none yet (`services::alone`).
     pub alone: AtomicBool,
-    /// The signals that its only carrier lets through then.
+    /// While `alone`: the signals that the only carrier lets through.
     pub open: AtomicU64,
-    /// The signals with handlers that its only thread did not block when it was looked at last.
+    /// While `alone`: the signals with handlers that the thread did not block at the last check.
     pub takes: AtomicU64,
-    /// The signals whose action at the host is our handler for the program's.
+    /// The signals for which our handler is installed at the host on the program's behalf.
     pub installed: AtomicU64,
-    /// When the process leaves its page; MAX: it has.
+    /// When the process publishes its page; MAX: it has.
     pub until: AtomicU64,
     /// The service thread may have been called by [`CALL_NO_ROOM`].
     pub called: AtomicBool,
-    /// Signals that are left pending, for descriptors of the program to read.
+    /// Signals that are left pending at the host, for descriptors of the program to read.
     pub left: AtomicU64,
-    /// The signals in `left` when the service thread began its present round.
+    /// The value of `left` when the service thread began its present round.
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
-    /// CPUs without a carrier that a borrower has kicked, which may not make one: bit `c % 64` for CPU `c`.
+    /// CPUs without a carrier that a borrower has kicked, because a borrower may not make one: bit `c % 64` for CPU
+    /// `c`.
     pub unserved: AtomicU64,
-    /// Some carrier has been refused a timer, so the service thread rings it.
+    /// The host has refused some carrier a timer, so the service thread rings it.
     pub rings: AtomicBool,
-    /// The stop that the service thread is to make: the signal, and above it the count of SIGCONT that voids it. 0:
-    /// none.
+    /// The stop that the service thread must make: the signal, and above it the count of SIGCONT at which the stop is
+    /// void. 0: none.
     pub stop: AtomicU64,
     /// Stop signals that the service thread does not block.
     pub simple_stops: AtomicU64,
@@ -75,13 +76,13 @@ impl Service {
         self.tid.load(Relaxed) as i32
     }
 
-    /// The host has refused it.
+    /// Whether the host has refused it.
     #[inline]
     pub fn is_missing(&self) -> bool {
         self.missing.load(Relaxed)
     }
 
-    /// Whether the process does without a service thread, because it needs none yet.
+    /// Whether the process has no service thread, because it needs none yet.
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
         self.alone.load(Relaxed)
@@ -97,8 +98,8 @@ impl Service {
         tid != 0
     }
 
-    /// Waits until the service thread asks for all that it is to ask for. When signals are no longer left pending it is called,
-    /// and takes none of them before it comes.
+    /// Waits until the service thread asks for the present set of signals. If fewer signals are left pending than
+    /// before, it is called and until then takes none of the new ones.
     pub(crate) fn catch_up(&self) {
         for round in 0.. {
             if self.heeded.load(SeqCst) == self.left.load(SeqCst) {
@@ -120,7 +121,7 @@ impl Service {
     #[cold]
     pub fn watch(&self) {
         if !self.watches.swap(true, SeqCst) && !self.call() {
-            // No service thread yet: the next tick asks again.
+            // There is no service thread yet: the next tick asks again.
             self.watches.store(false, SeqCst);
         }
     }

@@ -13,13 +13,13 @@ pub const CARRIERS_MAX: usize = 1 << 15;
 /// All carriers of the process and the list of spares.
 #[derive(Debug)]
 pub struct Carriers {
-    /// The process that they belong to.
+    /// The process they belong to.
     process: AtomicPtr<()>,
     table: *mut AtomicPtr<Carrier>,
     count: AtomicU32,
     /// The first spare, plus one.
     spares: Lock<u32>,
-    /// The first whose host thread has ended or is about to, plus one.
+    /// The first carrier whose host thread has ended or is about to, plus one.
     ended: Lock<u32>,
     /// Held while a host thread is cloned.
     cloning: Lock<()>,
@@ -31,7 +31,7 @@ unsafe impl Sync for Carriers {}
 unsafe impl Send for Carriers {}
 
 impl Carriers {
-    /// No carriers yet; `None` without memory.
+    /// An empty table; `None` without memory.
     pub fn new() -> Option<Carriers> {
         let table = os::map(CARRIERS_MAX * size_of::<AtomicPtr<Carrier>>())?.cast();
         Some(Carriers {
@@ -44,7 +44,7 @@ impl Carriers {
         })
     }
 
-    /// The process that carriers made now belong to.
+    /// The process that new carriers belong to.
     pub(crate) fn process(&self) -> *const () {
         self.process.load(Acquire)
     }
@@ -54,7 +54,7 @@ impl Carriers {
         self.cloning.lock()
     }
 
-    /// Gives all host threads this nice value, as far as the host lets them have it. New ones inherit it from their makers.
+    /// Sets the nice value of all host threads, as far as the host allows. New ones inherit it.
     #[cold]
     pub(crate) fn set_nice(&self, service: &Service, nice: Nice) {
         let _guard = self.lock_cloning();
@@ -63,7 +63,7 @@ impl Carriers {
         all.for_each(|tid| os::set_nice(tid, nice));
     }
 
-    /// The carriers made from now on belong to `process`.
+    /// Lets new carriers belong to `process`.
     pub(crate) fn belong_to(&self, process: *const ()) {
         self.process.store(process.cast_mut(), Release);
     }
@@ -75,17 +75,17 @@ impl Carriers {
         unsafe { &*(*self.table.add(number as usize)).load(Acquire) }
     }
 
-    /// How many there are.
+    /// How many carriers there are.
     pub fn count(&self) -> u32 {
         self.count.load(Acquire)
     }
 
-    /// Whether any other than this one has a host thread.
+    /// Whether any carrier other than `than` has a host thread.
     pub(crate) fn has_others(&self, than: &Carrier) -> bool {
         (0..self.count()).map(|i| self.get(i)).any(|c| c.number != than.number && c.tid.load(Acquire) != 0)
     }
 
-    /// A new carrier's memory, entered in the table.
+    /// Creates a carrier's block and enters it in the table.
     pub fn create(&self) -> Option<&'static Carrier> {
         // The lock also keeps numbers and the table in step.
         let _guard = self.spares.lock();
@@ -94,7 +94,8 @@ impl Carriers {
             return None;
         }
         let carrier = Carrier::map(number, self.process())?;
-        // SAFETY: the layout of `map`. A thread keeps the buffer: this block, unlike a borrowed one, is never freed.
+        // SAFETY: the layout of `Carrier::reserve`. Threads may keep the buffer, because this block, unlike a
+        // borrower's, is never freed.
         unsafe { (*carrier).buffer.store(Carrier::buffer_of(carrier), Relaxed) };
         // SAFETY: within the table.
         unsafe { (*self.table.add(number as usize)).store(carrier, Release) };
@@ -117,8 +118,8 @@ impl Carriers {
         self.take_spare().or_else(|| self.new_carrier())
     }
 
-    /// A new carrier, with the caller's rights. A borrower makes none: the host thread would belong to the borrower's process
-    /// and end with it.
+    /// A new carrier, with the caller's rights. A borrower must not make one: the host thread would belong to the
+    /// borrower's process and end with it.
     pub(crate) fn new_carrier(&self) -> Option<&'static Carrier> {
         if Carrier::is_borrowers() {
             return None;
@@ -131,7 +132,7 @@ impl Carriers {
         Some(carrier)
     }
 
-    /// The block of one whose host thread has ended.
+    /// The block of a carrier whose host thread has ended.
     pub(crate) fn take_ended(&self) -> Option<&'static Carrier> {
         let mut first = self.ended.lock();
         let carrier = self.get(first.checked_sub(1)?);
@@ -143,30 +144,30 @@ impl Carriers {
         Some(carrier)
     }
 
-    /// Keeps the block of one without a host thread.
+    /// Keeps the block of a carrier whose host thread has ended.
     pub(crate) fn give_ended(&self, carrier: &Carrier) {
         let mut first = self.ended.lock();
         carrier.next.store(*first, Relaxed);
         *first = carrier.number + 1;
     }
 
-    /// The host threads with this identity, at this moment.
+    /// The host threads with this identity at the moment.
     pub(crate) fn with_identity(&self, identity: u32) -> impl Iterator<Item = &'static Carrier> {
         (0..self.count()).map(|i| self.get(i)).filter(move |c| c.identity.load(SeqCst) == identity)
     }
 
-    /// Whether there is a host thread with this identity, while none is being made.
+    /// Whether there is a host thread with this identity. No host thread is being made meanwhile.
     pub(crate) fn has_identity(&self, identity: u32) -> bool {
         let _guard = self.cloning.lock();
         self.with_identity(identity).next().is_some()
     }
 
-    /// Takes a spare of that identity out of the list.
+    /// Takes a spare of that identity off the list.
     pub(crate) fn take_spare_of(&self, identity: u32) -> Option<&'static Carrier> {
         self.take_spare_if(|c| c.identity.load(SeqCst) == identity)
     }
 
-    /// Takes one out of the list that fits.
+    /// Takes a spare that `fits` off the list.
     pub(crate) fn take_spare_if(&self, fits: impl Fn(&Carrier) -> bool) -> Option<&'static Carrier> {
         self.unlink(&mut self.spares.lock(), fits)
     }
@@ -199,17 +200,17 @@ impl Carriers {
         at != 0
     }
 
-    /// No thread has this identity any more: its spares end, unless they are needed.
+    /// Ends the spares of an identity that no thread has any more, unless they are needed.
     pub(crate) fn end_spares(&self, identity: u32) {
         self.end_all(RETIRE, |c| c.identity.load(SeqCst) == identity);
     }
 
-    /// All threads have this identity, so spares of any other end.
+    /// Ends the spares of all other identities, because all threads have this one.
     pub(crate) fn end_spares_but(&self, identity: u32) {
         self.end_all(END, |c| c.identity.load(SeqCst) != identity);
     }
 
-    /// Makes spares end, and those that were kept when others had come to that.
+    /// Ends all spares that fit, and carriers that were kept (`Tracing::kept`).
     fn end_all(&self, how: u32, fits: impl Fn(&Carrier) -> bool) {
         while let Some(spare) = self.take_spare_if(&fits) {
             spare.end(how);
@@ -230,7 +231,7 @@ impl Carriers {
         *first = carrier.number + 1;
     }
 
-    /// Gives the seat to this very carrier: now if it is a spare, otherwise as soon as it is one.
+    /// Gives the seat to this carrier: now if it is a spare, otherwise as soon as it becomes one.
     pub(crate) fn assign_when_free(&self, carrier: &Carrier, cpu: CpuId) {
         let mut first = self.spares.lock();
         if self.unlink(&mut first, |c| c.number == carrier.number).is_none() {

@@ -1,4 +1,4 @@
-//! The host thread of a carrier: how it is cloned, what it sets up first, how it ends.
+//! The host thread of a carrier: how it is cloned, set up and ended.
 
 use crate::base::contexts::StateBuffers;
 use crate::base::dispositions::{self, CARRIER_MASK, CLONING_MASK};
@@ -14,9 +14,9 @@ impl Carrier {
     pub(super) fn start(&'static self, all: &Carriers) -> bool {
         const FLAGS: u64 = cf::VM | cf::FS | cf::FILES | cf::SIGHAND | cf::THREAD | cf::SYSVSEM | cf::PARENT_SETTID;
         let gs = core::ptr::from_ref(&self.gs).cast_mut();
-        // Until it has its GS base, it has its maker's: a kick in between would be taken for the
-        // maker's, and its own would count as on its way for ever. It is open from `settle` on.
-        // And its maker's identity must not change before it has it (`identity/adopt.rs`).
+        // Signals are blocked because the new thread shares its creator's GS base until it has its own: it would take a
+        // kick for the creator's, and a kick for itself would count as on its way for ever. `settle` unblocks them. The
+        // creator's identity must not change before the new thread has it (`identity/adopt.rs`).
         #[cfg(feature = "planted")]
         crate::carriers::planted::begin_to_make();
         let before = os::sigprocmask(2, CLONING_MASK);
@@ -38,7 +38,7 @@ impl Carrier {
         started
     }
 
-    /// The identity of a carrier that this one, the caller, clones: its own, except for a tie. Takes no lock, because the
+    /// The identity of a carrier that the calling carrier clones: its own, except for a tie. Takes no lock, because the
     /// service thread clones carriers, too. It cannot change while the caller has signals blocked, or a tie.
     pub(crate) fn identity_for_new(&self) -> u32 {
         match self.untied.load(SeqCst) {
@@ -47,12 +47,12 @@ impl Carrier {
         }
     }
 
-    /// The first steps of every carrier on its host thread: mask, signal stack, dispatch.
+    /// The first steps of a carrier on its host thread: mask, signal stack, dispatch.
     pub fn settle(&self, buffers: &StateBuffers) {
-        // A kick may have been meant for the host thread that had this block before.
+        // A pending kick may have been meant for the block's previous host thread.
         self.kicked.store(false, Release);
         self.tid.store(os::gettid() as u32, Release);
-        // The host thread inherits the affinity of its maker, which may be bound to any CPU.
+        // The host thread inherits its creator's affinity, which may be any CPU's.
         self.placed.store(u32::MAX, Relaxed);
         os::sigprocmask(2, CARRIER_MASK);
         self.use_signal_stack();
@@ -61,20 +61,20 @@ impl Carrier {
         self.refill(buffers);
     }
 
-    /// The host's handlers run on it from now on, for the calling host thread.
+    /// Makes the host run handlers of the calling host thread on it.
     pub(crate) fn use_signal_stack(&self) {
         let stack = self.signal_stack();
         // SAFETY: the stack is this carrier's own.
         unsafe { syscall!(nr::SIGALTSTACK, stack.as_ptr(), 0) };
     }
 
-    /// Makes it end: a spare, out of the list, that nobody will give a seat.
+    /// Ends a spare that was taken off the list, so that nobody will give it a seat.
     pub(super) fn end(&self, how: u32) {
         self.assigned.store(how, SeqCst);
         self.wake();
     }
 
-    /// The host thread ends, and the block is free for another.
+    /// Ends the host thread and frees the block for another.
     pub(crate) fn leave(&self, all: &Carriers) -> ! {
         assert!(!self.is_first(), "the first host thread must outlive the others");
         self.alarms.delete();

@@ -1,4 +1,4 @@
-//! How a carrier is woken, kicked and called back from a host call.
+//! How a carrier is woken, kicked and recalled from a host call.
 
 use crate::base::os;
 use crate::carriers::carrier::{ASLEEP, AWAKE, CALL, CALLED, Carrier};
@@ -7,13 +7,13 @@ use ids::CpuId;
 use sync::atomic::Ordering::*;
 
 impl Carrier {
-    /// Makes it look at its words.
+    /// Wakes the carrier, so that it checks its words.
     pub fn wake(&self) {
         self.park.store(1, SeqCst);
         if self.polls.compare_exchange(ASLEEP, CALLED, SeqCst, SeqCst).is_ok() {
             self.gs.interrupt.store(1, SeqCst);
             if !os::signal_thread(self.pid, self.tid.load(Relaxed) as i32, os::SIGNAL_INTERRUPT) {
-                // A borrower with other rights, or in another PID namespace, may not send it.
+                // A borrower with other rights, or in another PID namespace, may not be allowed to send it.
                 let _ = self.polls.compare_exchange(CALLED, ASLEEP, SeqCst, SeqCst);
             }
         } else {
@@ -21,12 +21,13 @@ impl Carrier {
         }
     }
 
-    /// The carrier is about to sleep in the poller.
+    /// Called before the carrier sleeps in the poller.
     pub(crate) fn fall_asleep_in_poller(&self) {
         self.polls.store(ASLEEP, SeqCst);
     }
 
-    /// The carrier has slept in the poller. Waits for a signal that is on its way, which would interrupt a later call.
+    /// Called after the carrier has slept in the poller. Waits for a signal that is on its way, which would otherwise
+    /// interrupt a later call.
     pub(crate) fn wake_up_in_poller(&self) {
         for round in 0.. {
             match self.polls.compare_exchange(ASLEEP, AWAKE, SeqCst, SeqCst) {
@@ -37,16 +38,16 @@ impl Carrier {
         self.gs.interrupt.store(0, SeqCst);
     }
 
-    /// The signal that wakes the carrier has arrived. Called in its handler.
+    /// Notes in the carrier's handler that the signal that wakes it has arrived.
     pub(crate) fn called_in_poller(&self) {
         let _ = self.polls.compare_exchange(CALLED, AWAKE, SeqCst, SeqCst);
     }
 
-    /// Ends all kicks to it, including one in flight: in a new program, which has no handler for it, a late kick
-    /// would be fatal. The caller has the signal open.
+    /// Stops all kicks, including one in flight: a new program has no handler, so a late kick would be fatal. The
+    /// caller has the signal unblocked.
     pub(crate) fn refuse_kicks(&self) {
         for round in 0.. {
-            // Another that has set it either sends or takes it back; in that case try again.
+            // Whoever has set `kicked` either sends the kick or takes the mark back; try again until it is ours.
             if !self.kicked.swap(true, SeqCst) {
                 return;
             }
@@ -54,31 +55,30 @@ impl Carrier {
         }
     }
 
-    /// The exec failed: answers kicks and rings that were refused meanwhile.
+    /// After a failed exec: handles kicks and rings that were refused meanwhile.
     pub(crate) fn accept_kicks(&self) {
         self.kicked.store(false, SeqCst);
         self.gs.pending.fetch_or(pending::KICK | pending::TIMER, SeqCst);
     }
 
-    /// The carrier begins a host call that waits.
+    /// Called before a host call that waits.
     pub(crate) fn begin_waiting(&self) {
         self.recalled.store(false, SeqCst);
         self.waits.store(true, SeqCst);
     }
 
-    /// The call has returned for good.
+    /// Called when that call is over.
     pub(crate) fn end_waiting(&self) {
         self.waits.store(false, SeqCst);
     }
 
-    /// Whether somebody wants it back.
+    /// Whether the carrier has been recalled.
     pub(crate) fn is_recalled(&self) -> bool {
         self.recalled.load(SeqCst)
     }
 
-    /// Wants it back from a host call that waits: its CPU has other work, and the host gives us no other carrier. The
-    /// thread makes its call again.
-    /// Says whether it is in one.
+    /// Recalls the carrier from a host call that waits, because its CPU has other work and the host gives us no other
+    /// carrier. The thread makes its call again. False if the carrier is in no such call.
     pub(crate) fn recall(&self, pid: i32) -> bool {
         let waits = self.waits.load(SeqCst);
         if waits {
@@ -89,13 +89,13 @@ impl Carrier {
         waits
     }
 
-    /// Makes it carry out what it has been given ([`Delegated`]): a spare, out of the list.
+    /// Makes a spare that was taken off the list carry out the host call it was given ([`Delegated`]).
     pub(crate) fn make_call(&self) {
         self.assigned.store(CALL, SeqCst);
         self.wake();
     }
 
-    /// Gives it a seat and makes it take it.
+    /// Gives it a seat and wakes it.
     pub fn assign(&self, cpu: CpuId) {
         self.assigned.store(u32::from(cpu.0) + 1, SeqCst);
         self.wake();

@@ -13,7 +13,7 @@ const WORDS: usize = 18;
 const MAGIC: [u64; 2] = [0x6c6f_7365_7274_6e65, 0x7265_6767_7562_6564];
 const VERSION: u64 = 1;
 
-/// Has no version until there is a kernel. Nothing in the image reads it.
+/// The version is zero until there is a kernel. Nothing in the image reads the table.
 #[used]
 static TABLE: [AtomicU64; WORDS] = {
     let mut table = [const { AtomicU64::new(0) }; WORDS];
@@ -22,7 +22,7 @@ static TABLE: [AtomicU64; WORDS] = {
     table
 };
 
-/// Fills it for the kernel that there is now.
+/// Fills the table for the present kernel.
 pub(crate) fn publish(k: &Process) {
     let threads = k.threads().layout();
     let words = [

@@ -16,12 +16,12 @@ pub(crate) fn exit(k: &Process, status: i32) -> ! {
     os::exit_group(status)
 }
 
-/// The process is about to end.
+/// Makes the summary, before the process ends.
 pub(crate) fn sum_up(k: &Process) {
     (k.m.settings.hooks.at_exit)(k);
 }
 
-/// Lets the host do to the process what it does by default for this signal.
+/// Has the host perform the signal's default action on the process.
 pub(crate) fn suffer(k: &Process, signal: i32, action: Raise) {
     if action == Raise::Terminate {
         leave_nothing(k);
@@ -35,7 +35,7 @@ pub(crate) fn suffer(k: &Process, signal: i32, action: Raise) {
     }
 }
 
-/// From now on a process that ends by a report leaves nothing behind.
+/// Makes a process that ends with a report remove its files.
 pub(crate) fn prepare() {
     report::set_last_act(|| {
         // A borrower is a process of its own, and a child without a kernel has nothing yet.

@@ -1,12 +1,12 @@
 //! The state of a process: one structure, which start-up and fork make anew.
 //!
-//! [`Process`] is the kernel with the machine beneath it, [`Host`]; nothing that belongs to a process lies anywhere else.
-//! Each carrier, the service thread and each borrower has a pointer to the process it belongs to in its block, which is as
-//! cheap to follow as a global is. A forked child makes another process out of its parent's and looks at that no more, so
-//! nothing has to be reset.
+//! [`Process`] is the kernel with the machine beneath it, [`Host`]; nothing that belongs to a process lies anywhere
+//! else. Each carrier, the service thread and each borrower has a pointer to its process in its block, which is as
+//! cheap to follow as a global. A forked child creates another process out of its parent's and then never reads that
+//! again, so nothing has to be reset.
 //!
-//! Statics hold only the image's own state: its text and patched code, its address space, the functions that
-//! it calls, and signals that arrive when there is no carrier (`outside`).
+//! Statics hold only the image's own state: its text and patched code, its address space, the functions that it calls,
+//! and signals that arrive while there is no carrier (`outside`).
 
 pub(crate) mod debugger;
 pub(crate) mod end;
@@ -44,7 +44,7 @@ use kernel::Kernel;
 use sync::Lock;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// A process: its kernel, and in [`Kernel::m`] all that the machine has of it.
+/// A process: its kernel, with the machine's state in [`Kernel::m`].
 pub type Process = Kernel<Host>;
 
 /// The machine of a process.
@@ -64,7 +64,7 @@ pub struct Host {
     pub(crate) identities: Identities,
     pub(crate) service: Service,
     pub(crate) receiving: Receiving,
-    /// How long before a real-time thread's sleep ends idle CPUs are awake.
+    /// Wakes idle CPUs before a real-time thread's sleep ends.
     pub(crate) ahead: Ahead,
     /// State that exec must hand on.
     pub handover: Handover,
@@ -89,13 +89,13 @@ pub struct Host {
 pub struct Settings {
     /// Seconds without progress after which the process ends; 0: never.
     pub watchdog: u32,
-    /// Whether the watcher looks for threads that wait unjustly (`order`).
+    /// Whether the watcher checks for threads that wait unjustly (`order`).
     pub check_order: bool,
-    /// The longest time before the end of a real-time thread's sleep at which CPUs are awake; `None`: as is best.
+    /// The longest lead before the end of a real-time thread's sleep; `None`: the default.
     pub ahead: Option<Nanos>,
-    /// The run is controlled: time is virtual and begins at this time of CLOCK_REALTIME.
+    /// For controlled runs: time is virtual and begins at this time of CLOCK_REALTIME.
     pub epoch: Option<Nanos>,
-    /// [`Hooks::at_exit`] must not be missed, however the process ends, unless the host kills it.
+    /// [`Hooks::at_exit`] must be called however the process ends, unless the host kills it.
     pub summary: bool,
     /// How the user wants programs that run natively to be treated.
     pub natives: Wishes,
@@ -106,38 +106,38 @@ pub struct Settings {
 /// Hooks by which the image learns of the life of the process.
 #[derive(Debug)]
 pub struct Hooks {
-    /// The process ends, perhaps by a signal: the summary.
+    /// The process ends, perhaps by a signal: prints the summary.
     pub at_exit: fn(&Process),
     /// A forked child begins.
     pub in_child: fn(),
-    /// Runs its argument with the allocator held, so that a child finds it whole.
+    /// Runs its argument with the allocator's lock held, so that a child finds the allocator consistent.
     pub with_allocator_held: fn(&mut dyn FnMut()),
 }
 
 impl Carrier {
-    /// The process that it belongs to.
+    /// The process it belongs to.
     #[inline(always)]
     pub fn process(&self) -> &'static Process {
         // SAFETY: set by `found` before the block was made; never freed.
         unsafe { &*self.process_address().cast() }
     }
 
-    /// It, the caller, has the seat of `cpu` from now on.
+    /// Called by the carrier that takes the seat of `cpu`.
     pub(crate) fn sit_down(&self, cpu: CpuId) {
         self.cpu.store(u32::from(cpu.0) + 1, Relaxed);
         self.ran_on.store(0, Relaxed);
         self.find_place(cpu);
     }
 
-    /// It, the caller, which has the seat of `cpu`, moves to the host CPU where it belongs.
+    /// Moves the calling carrier, which has the seat of `cpu`, to the host CPU of that seat.
     pub(crate) fn find_place(&self, cpu: CpuId) {
         let k = self.process();
         let free = k.parked.is_waited_for() && !self.is_urgent(cpu);
         k.m.places.take(&k.m.seats, &k.m.carriers, self, free, || k.sched.core(cpu));
     }
 
-    /// It, the caller, which has the seat of `cpu`, shares no host CPU with another while it waits for descriptors wherever the
-    /// host likes.
+    /// Called by the carrier with the seat of `cpu`: moves it off a host CPU that it shares with another carrier while
+    /// both are unbound ([`Places::part`]).
     pub(crate) fn part(&self, cpu: CpuId) {
         let k = self.process();
         if k.parked.is_any() {
@@ -151,7 +151,7 @@ impl Carrier {
         k.parked.is_urgent() || k.sched.was_urgent(cpu)
     }
 
-    /// The process of the carrier that runs this code: `me().process()` without the wait for `me`.
+    /// The process of the carrier that runs this code: `me().process()` without the load of `me`.
     #[inline(always)]
     pub fn my_process() -> &'static Process {
         // SAFETY: as above.
@@ -159,7 +159,7 @@ impl Carrier {
     }
 }
 
-/// The kernel is complete: it is a process from now on, for ever.
+/// Makes a process of a complete kernel. It is never freed.
 pub fn found(mut kernel: Box<Kernel<Host>>) -> &'static Process {
     kernel.personality.executable = kernel.m.handover.executable.clone();
     let k: &'static Process = Box::leak(kernel);
@@ -168,13 +168,13 @@ pub fn found(mut kernel: Box<Kernel<Host>>) -> &'static Process {
 }
 
 impl Host {
-    /// Leaves the page that was withdrawn. The service thread answers, or the only carrier.
+    /// Publishes the page that was withdrawn. The service thread answers, or the only carrier.
     pub(crate) fn announce_again(&self) {
         self.page.announce(if self.service.is_alone() { self.pid } else { self.service.tid() });
     }
 
-    /// The machine of a program that begins; `runtime` is the user's runtime folder, `rate` the clock's if it is known.
-    /// `None` without memory.
+    /// The machine of a new program; `runtime` is the user's runtime folder, `rate` the clock's rate if known. `None`
+    /// without memory.
     pub fn new(cpus: usize, runtime: &[u8], rate: Option<u64>, handover: Handover, settings: Settings) -> Option<Host> {
         let page = Page::new(os::getpid(), cpus, runtime, &handover.loader);
         let ahead = Ahead::default();
@@ -185,7 +185,7 @@ impl Host {
         Host::with(cpus, (Places::new(cpus), IdsFile::default(), page, ahead, clock), handover, settings)
     }
 
-    /// The machine of a child forked from this process, with a clock that was made before the fork. `None` without memory.
+    /// The machine of a child forked from this process; `clock` was made before the fork. `None` without memory.
     pub(crate) fn for_child(&self, cpus: usize, clock: Clock) -> Option<Host> {
         let pid = os::getpid();
         let inherited =
@@ -227,7 +227,7 @@ impl Host {
         })
     }
 
-    /// How often a real-time thread's sleep was awaited, and for how long.
+    /// How often carriers woke up early for a real-time thread, and how long they polled.
     pub fn awaited(&self) -> (u64, Nanos) {
         self.ahead.count()
     }
@@ -237,7 +237,7 @@ impl Host {
         self.carriers.count()
     }
 
-    /// How long the host let our host threads wait for a processor, in all.
+    /// How long our host threads waited for a processor, in all.
     pub fn stolen(&self) -> Nanos {
         let tids = (0..self.carriers.count()).map(|i| self.carriers.get(i).tid.load(Relaxed));
         tids.filter(|&tid| tid != 0).fold(Nanos::ZERO, |sum, tid| sum + task::run_delay(tid))
@@ -249,8 +249,8 @@ impl Host {
         unsafe { (*self.contexts.get(t)).identity.load(Relaxed) }
     }
 
-    /// Where a thread without a CPU will continue: instruction, stack and frame pointer. Meaningless if it is resumed at the
-    /// same moment.
+    /// Where a thread without a CPU will continue: instruction, stack and frame pointer. Meaningless if it is resumed
+    /// meanwhile.
     pub(crate) fn position(&self, t: ThreadIdx) -> [u64; 3] {
         let c = self.contexts.get(t);
         // SAFETY: contexts live for ever; the words may be written meanwhile, and mean nothing then.
@@ -262,7 +262,7 @@ impl Host {
         [sites::seen(ip, cx), sp, bp]
     }
 
-    /// The carrier that is in a host call for `t`, plus one.
+    /// The carrier that makes a host call for `t`, plus one.
     pub(crate) fn host_carrier(&self, t: ThreadIdx) -> &AtomicU32 {
         // SAFETY: contexts live for ever; this word is atomic.
         unsafe { &(*self.contexts.get(t)).host_carrier }
@@ -273,29 +273,30 @@ impl Host {
         self.seats.takeovers()
     }
 
-    /// Does `f` with the state of a thread, which nobody else looks at meanwhile: contexts live for ever, the kernel asks
-    /// only for threads that the calling CPU has to itself (current, new, or taken out of a queue), and a reference
-    /// lives no longer than `f`, which asks for no other thread's state but a child's.
+    /// Calls `f` with the state of a thread. Nobody else accesses it: contexts live for ever, the kernel asks only for
+    /// threads that the calling CPU owns (current, new, or taken out of a queue), and the reference ends with `f`,
+    /// which asks for no other thread's state but a child's.
     #[inline(always)]
     pub(crate) fn with_context<R>(&self, t: ThreadIdx, f: impl FnOnce(&mut Context) -> R) -> R {
-        // SAFETY: as said above; `run` keeps no reference over a call of the kernel.
+        // SAFETY: as above; `run` keeps no reference across a call of the kernel.
         f(unsafe { &mut *self.contexts.get(t) })
     }
 
-    /// The claim of a thread that may be anybody's.
+    /// The claim of a thread that any CPU may own.
     pub(crate) fn claim(&self, t: ThreadIdx) -> &AtomicU32 {
         // SAFETY: contexts live for ever, and this field is an atomic.
         unsafe { &(*self.contexts.get(t)).claim }
     }
 
-    /// The thread faults, and its signal may be fatal.
+    /// Records a fault of the thread, whose signal may be fatal.
     pub(crate) fn note_fault(&self, t: ThreadIdx, info: &SigInfo, trapped: Trapped) {
         self.contexts.set_trapped(t, trapped);
         self.faulting_at.store(kernel::Machine::registers(self, t).rip, Relaxed);
         self.faulting.store(u64::from(t.0 + 1) << 32 | info.signo() as u64, Relaxed);
     }
 
-    /// A failed call may come with a signal to the calling host thread: it is the thread's.
+    /// If a call failed with an error that may come with a signal to the calling host thread, makes it the thread's
+    /// signal.
     #[inline]
     pub(crate) fn accompany(&self, t: ThreadIdx, result: isize) -> isize {
         if result == Errno::EPIPE.to_ret() || result == Errno::EFBIG.to_ret() {
@@ -308,8 +309,8 @@ impl Host {
     pub(crate) fn accompany_slow(&self, t: ThreadIdx) {
         let set = 1u64 << (Signal::PIPE.raw() - 1) | 1 << (Signal::XFSZ.raw() - 1);
         let now = [0u64; 2];
-        // Once: a signal that a descriptor is to read goes back to the host, where the next look would find it. The host gives what
-        // is pending for the thread first.
+        // Try once: a signal that a descriptor is to read goes back to the host, where a second call would find it
+        // again. The host returns signals for the thread first.
         // SAFETY: set and time are ours.
         let r = unsafe { syscall!(nr::RT_SIGTIMEDWAIT, &raw const set, 0, now.as_ptr(), 8) };
         if let Some(signal) = Signal::from_raw(r as i32).filter(|_| r > 0) {

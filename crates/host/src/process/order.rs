@@ -1,10 +1,10 @@
-//! A sample of the promise that the most urgent threads have the CPUs, for tests (`run --check-order`): the watcher looks
-//! in each round, and the process ends with a report if a thread stays where it should not be.
+//! Checks by samples that the most urgent threads have the CPUs, for tests (`run --check-order`). The watcher checks in
+//! each round, and the process ends with a report if a thread waits where it should not.
 //!
-//! Between a wake-up and its kick, and between a change of priority and the next trap of its CPU, somebody may wait
-//! unjustly. Each tick makes up for what was lost on the way, so the bound is in ticks of the CPU where the thread
-//! waits, which do not count what the host takes from it: the same wait, unjust in `LOOKS` looks that follow each other,
-//! with `TICKS` ticks between any two, breaks the promise.
+//! Between a wake-up and its kick, and between a change of priority and the next trap of its CPU, a thread may wait
+//! unjustly for a moment. Each tick repairs what was missed, so the bound is in ticks of the CPU where the thread
+//! waits, which exclude time that the host takes away. The promise is broken if the same wait is unjust in `LOOKS`
+//! successive checks with `TICKS` ticks between any two.
 
 use crate::base::report;
 use crate::process::Process;
@@ -21,7 +21,7 @@ const TICKS: u64 = 4;
 struct Suspect {
     thread: ThreadIdx,
     since: Nanos,
-    /// The ticks of its CPU when it was looked at last.
+    /// The ticks of its CPU at the last check.
     ticks: u64,
     looks: u32,
 }
@@ -37,7 +37,7 @@ impl Order {
         Order { suspects: (0..cpus).map(|_| None).collect() }
     }
 
-    /// Looks at those that wait for `cpu`.
+    /// Checks the threads that wait for `cpu`.
     pub(crate) fn look(&mut self, k: &Process, cpu: CpuId) {
         if !k.m.settings.check_order {
             return;

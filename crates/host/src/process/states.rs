@@ -8,12 +8,12 @@ use arch::{Context, Kind, base, xstate};
 use signal::frame::ExtendedState;
 use sync::atomic::Ordering::*;
 
-/// The form of the extended state in signal frames: all that the processor has.
+/// The layout of the extended state in signal frames: all components of the processor.
 pub fn extended_state() -> ExtendedState {
     ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
 }
 
-/// The general registers as the program knows them: it believes to be in its own code.
+/// The general registers as the program knows them, with its own code's addresses.
 pub(crate) fn registers(c: &Context) -> Registers {
     let r = &c.r;
     Registers {
@@ -40,12 +40,12 @@ pub(crate) fn registers(c: &Context) -> Registers {
 }
 
 impl Host {
-    /// A child's state: the parent's, as `clone(2)` leaves it. The parent is the calling carrier's current thread.
+    /// A child's state: the parent's, as `clone(2)` changes it. The parent is the calling carrier's current thread.
     pub(crate) fn copy_state(&self, p: &mut Context, c: &mut Context, stack: u64, tls: Option<u64>) {
-        // Control words, if the parent came by a plain call, are live in the registers.
+        // If the parent entered by a plain call, its control words are still in the registers.
         let (mxcsr, fcw) = xstate::control_words();
         if p.kind == Kind::CallVectors as u32 {
-            // A child inherits vectors, too; where they are live the parent's are saved for both.
+            // A child inherits vectors, too: if they are live, they are saved for both.
             self.make_full(p);
         }
         c.r = p.r;
@@ -68,7 +68,7 @@ impl Host {
         }
     }
 
-    /// The thread goes to the common entry once more, as if the site had jumped there.
+    /// Sends the thread to the common entry once more, as if its site had jumped there.
     pub(crate) fn restart(&self, c: &mut Context, instead: Option<usize>) {
         let call = instead.unwrap_or(c.call as usize);
         let fast = c.kind == Kind::Call as u32;
@@ -81,7 +81,7 @@ impl Host {
         c.rip = entry as *const () as u64;
     }
 
-    /// Other general registers.
+    /// Replaces the general registers.
     pub(crate) fn replace_registers(&self, c: &mut Context, n: &Registers) {
         self.reload(c);
         self.make_full(c);
@@ -99,7 +99,7 @@ impl Host {
         }
     }
 
-    /// The thread's extended state in its buffer, from which it is loaded when the thread continues.
+    /// The thread's extended state in its buffer, from which it is loaded at resume.
     pub(crate) fn extended<'a>(&self, c: &'a mut Context) -> &'a mut [u8] {
         self.reload(c);
         self.make_full(c);
@@ -107,7 +107,7 @@ impl Host {
         unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) }
     }
 
-    /// Makes all of the thread's state count at resume, with the extended state in a buffer.
+    /// Makes the context complete, with the extended state in a buffer, so that resume loads all of it.
     pub(crate) fn make_full(&self, c: &mut Context) {
         if c.kind == Kind::Full as u32 {
             return;
@@ -128,13 +128,13 @@ impl Host {
             }
         }
         c.kind = Kind::Full as u32;
-        // As the instruction leaves them.
+        // As the `syscall` instruction leaves them.
         c.r[reg::RCX] = c.rip;
         c.r[reg::R11] = c.rflags;
     }
 
-    /// A thread that was saved for a wait has its control words in the context, not in the
-    /// registers: load them before its extended state is captured from there.
+    /// A thread saved for a wait has its control words in the context, not in the registers: loads them before its
+    /// extended state is captured from there.
     fn reload(&self, c: &mut Context) {
         if c.kind == Kind::Call as u32 && c.claim.load(Relaxed) == 0 {
             // SAFETY: they were saved from this very thread; the block is this carrier's.

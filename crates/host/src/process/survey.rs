@@ -1,6 +1,6 @@
 //! A survey of CPUs, carriers and threads for the report of a process that cannot go on.
 //!
-//! Takes no lock, because its holder may be what is stuck. Values may be slightly out of date.
+//! Takes no lock, because its holder may be stuck. Values may be slightly out of date.
 
 use crate::base::report::{self, Line};
 use crate::base::{os, task};
@@ -15,7 +15,7 @@ use sync::atomic::Ordering::*;
 const THREADS_SHOWN: usize = 64;
 const CPUS_SHOWN: usize = 64;
 
-/// Every CPU and thread, within bounds.
+/// Describes every CPU and thread, within bounds.
 pub(crate) fn all(k: &Process, out: &mut Line) {
     let cpus = k.config().cpus;
     for i in 0..cpus.min(CPUS_SHOWN) {
@@ -37,7 +37,7 @@ pub(crate) fn all(k: &Process, out: &mut Line) {
     }
 }
 
-/// One CPU and the host thread that serves it.
+/// Describes one CPU and the host thread that serves it.
 pub(crate) fn cpu(k: &Process, out: &mut Line, cpu: CpuId) {
     let (seat, carrier) = k.m.seats.look(cpu);
     let does = match seat {
@@ -68,7 +68,7 @@ pub(crate) fn cpu(k: &Process, out: &mut Line, cpu: CpuId) {
     let _ = writeln!(out);
 }
 
-/// One thread.
+/// Describes one thread.
 fn thread(k: &Process, out: &mut Line, t: ThreadIdx) {
     let (attr, thread) = (k.sched.attr(t), k.thread(t));
     let name = thread.name_words().map(u64::to_le_bytes);
@@ -136,7 +136,7 @@ pub(crate) fn host_thread(k: &Process, cpu: CpuId) -> Option<HostThread> {
     Some(HostThread { state, user: times.next()?, system: times.next()? })
 }
 
-/// Ends the process with a survey, behind what has been said.
+/// Ends the process with a survey after the report's first lines.
 pub(crate) fn end(k: &Process) -> ! {
     let mut out = Line::default();
     all(k, &mut out);
@@ -144,7 +144,7 @@ pub(crate) fn end(k: &Process) -> ! {
     report::abort()
 }
 
-/// Two carriers took the thread in the same moment, so that neither saw the other: see `Context::claim`.
+/// Two carriers have resumed the thread, and neither saw the other in time: see `Context::claim`.
 #[cold]
 pub(crate) fn resumed_elsewhere(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
     report::say(format_args!(

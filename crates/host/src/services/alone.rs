@@ -1,29 +1,30 @@
-//! A process without a service thread: how every process begins, and how one stays that has one thread.
+//! A process without a service thread. Every process begins like this, and one with a single thread may stay so.
 //!
-//! The only carrier lets those of the program's signals through that the thread does not block. Where the program has no handler,
-//! the host does what the program wants: it ends, stops or continues the process, or ignores the signal. Standard signals
-//! with a handler come to `on_arrival`, which makes the carrier hand them to the kernel. All others
-//! stay pending at the host, and are received when the thread unblocks them or makes a call before whose return
+//! The only carrier leaves those of the program's signals unblocked that the thread does not block. Where the program
+//! has no handler, the host does what the program wants: it ends, stops or continues the process, or ignores the
+//! signal. Standard signals with a handler arrive at `on_arrival`, which makes the carrier pass them to the kernel. All
+//! others stay pending at the host. They are received when the thread unblocks them or makes a call before whose return
 //! they must have arrived ([`service::settle`](super::service::settle)).
 //!
-//! A process that is a few milliseconds old leaves its page ([`look`]). From then on it removes that before a signal ends it
-//! (`on_fatal`), and a request of a tool comes to a handler (`on_request`).
+//! After a few milliseconds a process publishes its page ([`look`]). From then on a handler removes the page before a
+//! signal ends the process (`on_fatal`), and another receives requests of tools (`on_request`).
 //!
-//! It gets a service thread ([`end`]) before anything that a second host thread has a part in: a thread, a borrower that goes on
-//! beside it, a host thread bound to one thread (`ptrace`), the first request; and
-//! before it waits for signals, where a handler for a signal that queues may interrupt it, or in a call that shows interrupts
-//! ([`before_call`]).
+//! The process gets a service thread ([`end`]) before anything that involves a second host thread: a thread, a borrower
+//! that runs beside it, a host thread bound to one thread (`ptrace`), the first request. It also gets one before it
+//! waits for signals, before it waits where the handler of a queueing signal may interrupt it, and before a call that
+//! shows interrupts ([`before_call`]).
 //!
-//! **A signal that queues is not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that others send
-//! come to a handler, which notes one of each number and leaves their numbers blocked ([`note`]). They stay so, and further ones at
-//! the host, until there is a service thread to which handlers can forward them. So the mask is changed by the difference only.
+//! **Queueing signals are not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that
+//! others send arrive at a handler, which notes one of each number and blocks them ([`note`]). They stay blocked, and
+//! further ones stay at the host, until there is a service thread to which handlers can forward them. This is why the
+//! mask is only changed by differences.
 //!
 //! | word of `Service` | meaning while `alone` is set; only the carrier uses them |
 //! |---|---|
-//! | `open` | the signals that the carrier lets through |
-//! | `takes` | the signals with a handler that the thread did not block when it was looked at last |
+//! | `open` | the signals that the carrier leaves unblocked |
+//! | `takes` | the signals with a handler that the thread did not block at the last check |
 //! | `installed` | the signals whose action at the host is `on_arrival` |
-//! | `until` | when it leaves its page; MAX: it has |
+//! | `until` | when it publishes its page; MAX: it has |
 
 use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
 use crate::base::{os, report};
@@ -42,15 +43,16 @@ use kernel::{Call, Machine};
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
-/// How long a process does without a page.
+/// The age at which a process publishes its page.
 pub(crate) const PATIENCE: Nanos = Nanos::from_millis(4);
 const LEFT: u64 = u64::MAX;
-/// The signals whose handlers the carrier runs by itself: of each kind one is pending at a time, so a slot is enough to note it.
+/// The signals whose handlers the carrier runs without a service thread. Only one of each kind is pending at a time, so
+/// one slot each suffices to note them.
 const HANDLED: u64 = STANDARD;
 
-/// The process, whose caller is its only host thread, begins without a service thread; false if it can't: records are
-/// carried away by that thread, a signal that the host takes would end the process without a summary, and without a timer
-/// nobody would see that it is time for a page.
+/// Begins the process without a service thread. False if it needs one: records are written out by that thread; without
+/// it, a fatal signal that the host handles would end the process without a summary; and without a timer nobody would
+/// notice that the page is due. The caller is the only host thread.
 pub(crate) fn begin(k: &Process) -> bool {
     let me = Carrier::me();
     if k.m.records.are_made() || k.m.settings.summary {
@@ -67,14 +69,14 @@ pub(crate) fn begin(k: &Process) -> bool {
     true
 }
 
-/// The mask of a carrier that lets none of the program's signals through, in place of the one that the process had before.
+/// Replaces the process's former mask by one that blocks all the program's signals.
 fn begin_mask(k: &Process) {
     os::sigprocmask(0, CARRIER_MASK | outside::SIGNALS);
     let queueing = if outside::is_due(k.m.pid) { outside::SIGNALS } else { 0 };
     os::sigprocmask(2, CARRIER_MASK | queueing);
 }
 
-/// The carrier lets through the signals of `after` instead of those of `before`.
+/// Blocks and unblocks what differs between the sets of unblocked signals `before` and `after`.
 pub(crate) fn change_mask(before: u64, after: u64) {
     for (how, set) in [(0, before & !after), (1, after & !before)] {
         if set != 0 {
@@ -83,7 +85,7 @@ pub(crate) fn change_mask(before: u64, after: u64) {
     }
 }
 
-/// The process gets a service thread, if it has none because it needed none.
+/// Gives the process a service thread, if it has none because it needed none.
 #[inline]
 pub(crate) fn end(k: &Process) {
     if k.m.service.is_alone() {
@@ -102,8 +104,8 @@ fn end_now(k: &Process) {
     os::sigprocmask(2, CARRIER_MASK);
 }
 
-/// The carrier, at a moment when it holds no lock, does what a handler has asked for: the process leaves its page, or gets a
-/// service thread because a tool has asked for something.
+/// Does what a handler has asked for, at a moment when the carrier holds no lock: publishes the page, or starts the
+/// service thread because of a tool's request.
 #[inline]
 pub(crate) fn look(k: &Process) {
     if k.m.service.is_alone() {
@@ -124,13 +126,13 @@ fn look_now(k: &Process) {
     if os::clock_gettime(1).0 >= until {
         return leave_page(k);
     }
-    // The timer may have been set to an earlier time since.
+    // The timer may have been armed for an earlier time since.
     let me = Carrier::me();
     me.alarms.set(&k.m.service, me.tid.load(Relaxed), Nanos(until), None);
 }
 
-/// The rights of the process change. Its page is removed while it can be, and is the new user's afterwards; with a service thread,
-/// that does so.
+/// Changes the rights of the process. Its page is removed before, while it can be, and published for the new user
+/// afterwards; a service thread would do that.
 pub(crate) fn with_other_rights<T>(k: &Process, change: impl FnOnce() -> T) -> T {
     let had_page = k.m.service.is_alone() && k.m.page.withdraw();
     let result = change();
@@ -140,13 +142,13 @@ pub(crate) fn with_other_rights<T>(k: &Process, change: impl FnOnce() -> T) -> T
     result
 }
 
-/// The process is about to execute a program, while which another handler takes signals: none comes to ours from now on. Says
-/// whether one that has come goes first.
+/// Called before an exec, during which another handler takes signals: stops our handlers from receiving any. True if a
+/// signal that has arrived must be handled first.
 pub(crate) fn close(k: &Process) -> bool {
     if !k.m.service.is_alone() {
         return false;
     }
-    // First, because it may open the mask.
+    // First, because it may change the mask.
     look_now(k);
     os::sigprocmask(0, CARRIER_MASK);
     k.m.service.open.store(0, Relaxed);
@@ -154,7 +156,7 @@ pub(crate) fn close(k: &Process) -> bool {
     k.interrupted(THREAD)
 }
 
-/// The process is old enough to be seen.
+/// Publishes the page, because the process is old enough.
 fn leave_page(k: &Process) {
     let [blocked, ignored, caught] = k.shown_signals(THREAD);
     if needs_service_thread(blocked.0, ignored.0, caught.0) {
@@ -170,13 +172,14 @@ fn leave_page(k: &Process) {
     heed(Carrier::me());
 }
 
-/// Whether signals or requests would not arrive while a process with a page computes: a signal that queues has a handler, or
-/// that of the requests is not as by default.
+/// Whether signals or requests would not arrive while a process with a page computes: a queueing signal has a handler,
+/// or the request signal does not have its default action.
 fn needs_service_thread(blocked: u64, ignored: u64, caught: u64) -> bool {
     caught & !blocked & !HANDLED != 0 || (blocked | ignored | caught) & URGENT != 0
 }
 
-/// The signals that end a process by default and that others may send; those of real time are left to the readers of pages.
+/// The signals that end a process by default and that others may send. Real-time signals are omitted: readers remove
+/// the page then.
 const FATAL: [Signal; 12] = [
     Signal::HUP,
     Signal::INT,
@@ -192,8 +195,8 @@ const FATAL: [Signal; 12] = [
     Signal::PROF,
 ];
 
-/// The thread returns to user code, and its mask or the process's actions may be others than before: the host is told. Says
-/// whether a signal has come that was blocked until now.
+/// Called before the thread returns to user code: tells the host of changes of the thread's mask and the process's
+/// actions. True if that let a blocked signal arrive.
 #[inline]
 pub(crate) fn heed(me: &Carrier) -> bool {
     let (k, service) = (me.process(), &me.process().m.service);
@@ -201,7 +204,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     let left = service.until.load(Relaxed) == LEFT;
     if left && needs_service_thread(blocked, ignored, caught) {
         end_now(k);
-        // One that was pending is there before the thread goes on.
+        // If the signal was pending, it must arrive before the thread continues.
         k.m.receive(None);
         return k.interrupted(THREAD);
     }
@@ -229,7 +232,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     k.interrupted(THREAD)
 }
 
-/// The host gets our handler for these signals of the program's, and has the default action for those that had a handler before.
+/// Installs our handler at the host for these signals, and the default action for those that had it before.
 #[cold]
 fn install(k: &Process, handled: u64) {
     let before = k.m.service.installed.swap(handled, Relaxed);
@@ -242,9 +245,9 @@ fn install(k: &Process, handled: u64) {
     each(fatal, on_fatal as *const () as u64);
 }
 
-/// The program has another action for the signal. If that is a handler, the host gets one of ours where its default action would do
-/// harm: to a signal that comes before the way out, where the carrier adapts its mask, or to one that is pending. Says whether
-/// it has one.
+/// Called when the program changes a signal's action. If it is a handler, installs one of ours at the host where the
+/// default action would do harm: to a signal that arrives before the carrier updates its mask on the way out, or to a
+/// pending one. Returns whether it is a handler.
 pub(crate) fn catch(k: &Process, signal: Signal) -> bool {
     if kernel::machine::NEVER_LEFT.contains(signal) || !k.caught_signals().contains(signal) {
         return false;
@@ -271,7 +274,7 @@ pub(crate) fn reinstall(k: &Process, set: u64) {
     k.m.service.installed.fetch_and(!set, Relaxed);
 }
 
-/// The carrier is about to wait in the host. `busy`: its CPU has other things to do meanwhile.
+/// Called before the carrier waits in the host. `busy`: its CPU has other work meanwhile.
 #[inline]
 pub(crate) fn before_host(me: &Carrier, busy: bool) {
     let k = me.process();
@@ -282,11 +285,11 @@ pub(crate) fn before_host(me: &Carrier, busy: bool) {
     look(k);
 }
 
-/// The carrier is about to make a call that waits, and a signal of ours must not be what ends it where the program could tell.
-/// `until` is when the first timeout of its CPU is due.
+/// Called before a call that waits, if our own signals must not end it in a way that the program notices. `until` is
+/// the time of the CPU's first timeout.
 ///
-/// The process gets a service thread, which takes these signals. For a call with a time it is enough that the process leaves its
-/// page now: what is left of `poll(2)` and its like is known, and requests of tools are rare.
+/// Starts the service thread, which takes these signals. For a call with a time limit it suffices to publish the page
+/// now: the remaining time of `poll(2)` and similar calls is known, and requests of tools are rare.
 pub(crate) fn before_call(me: &Carrier, call: &Call, until: Option<Nanos>) {
     let (k, service) = (me.process(), &me.process().m.service);
     if !service.is_alone() {
@@ -296,7 +299,7 @@ pub(crate) fn before_call(me: &Carrier, call: &Call, until: Option<Nanos>) {
     if linux::shows_interrupts(call) || linux.sets_time_limits() && linux.has_time_limit(THREAD, call.nr) {
         return end(k);
     }
-    // A socket with a limit may have been inherited.
+    // A socket with a time limit may have been inherited.
     let is_young = service.until.load(Relaxed) != LEFT;
     if is_young && (linux::polls_for_a_time(call) || linux.has_time_limit(THREAD, call.nr)) {
         leave_page(k);
@@ -307,7 +310,7 @@ pub(crate) fn before_call(me: &Carrier, call: &Call, until: Option<Nanos>) {
     }
 }
 
-/// The carrier is about to sleep, or to wait in the host.
+/// Called before the carrier sleeps, or waits in the host.
 #[inline]
 pub(crate) fn before_wait(me: &Carrier) {
     if me.process().m.service.is_alone() {
@@ -326,38 +329,38 @@ fn before_wait_now(me: &Carrier) {
     heed(me);
 }
 
-/// The thread of a process that is alone.
+/// The only thread of such a process.
 const THREAD: ThreadIdx = ThreadIdx(0);
 
-/// The signals that the carrier of a process that is alone lets through while its thread waits for a child of `vfork`: none that has
-/// a handler of ours here, because the child begins with the same mask on the same block, and would take its own for its parent's.
-/// None at all if the process is not alone.
+/// The signals that the only carrier leaves unblocked while its thread waits for a child of `vfork`: none with a
+/// handler of ours, because the child begins with the same mask and carrier block, and would take its own signals for
+/// its parent's. Empty if the process has a service thread.
 pub(crate) fn let_through(k: &Process) -> u64 {
     let service = &k.m.service;
     let handled = service.installed.load(Relaxed) | URGENT;
     if service.is_alone() { service.open.load(Relaxed) & !handled } else { 0 }
 }
 
-/// The signals for which the host has handlers of ours, though the program has none: a borrower begins with them.
+/// The signals with handlers of ours at the host, though the program may have none. A borrower begins with them.
 pub(crate) fn installed(k: &Process) -> SigSet {
     let left = k.m.service.is_alone() && k.m.service.until.load(Relaxed) == LEFT;
     SigSet(k.m.service.installed.load(Relaxed) | if left { URGENT } else { 0 })
 }
 
-/// The signals that the only carrier of a process lets through: those that its thread does not block and that have no handler.
-/// Requests of tools are let through when there is a handler for them.
+/// The signals that the only carrier leaves unblocked: those that its thread does not block and that have no handler.
+/// Requests of tools are added when there is a handler for them.
 fn open(blocked: u64, caught: u64) -> u64 {
     SERVICE_SET & !blocked & !caught & !URGENT
 }
 
-/// The signals that the only carrier of a child forked by `t` lets through.
+/// The signals that the only carrier of a child forked by `t` leaves unblocked.
 pub(crate) fn open_for(k: &Process, t: ThreadIdx) -> u64 {
     let [blocked, _, caught] = k.shown_signals(t).map(|set| set.0);
     open(blocked, caught)
 }
 
-/// In a handler: somebody else has sent a signal that the carrier cannot block. Those that queue stay at the host until this
-/// one has been delivered.
+/// Called in a handler for a signal that another process sent and the carrier cannot block. Further queueing signals
+/// stay at the host until this one is delivered.
 pub(crate) fn note(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     outside::note(None, &dispositions::info_bytes(info));
     if outside::SIGNALS & 1 << (info.signal - 1) != 0 {
@@ -368,7 +371,7 @@ pub(crate) fn note(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     look_from(me, frame);
 }
 
-/// A signal for which the program has a handler.
+/// The host's handler for a signal for which the program has a handler.
 unsafe extern "C" fn on_arrival(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -378,7 +381,7 @@ unsafe extern "C" fn on_arrival(_signal: i32, info: *const HostInfo, frame: *mut
     }
 }
 
-/// A tool asks for something. Others that send this signal are ignored, as by default.
+/// The host's handler for requests of tools. Other uses of this signal are ignored, as by default.
 unsafe extern "C" fn on_request(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -393,11 +396,11 @@ unsafe extern "C" fn on_request(_signal: i32, info: *const HostInfo, frame: *mut
     note(me, info, frame);
 }
 
-/// The process ends by this signal, which has its default action.
+/// The host's handler for a signal that ends the process by default.
 unsafe extern "C" fn on_fatal(signal: i32, _: *const HostInfo, _: *mut HostFrame) {
     arch::base::allow_misaligned();
     let pid = os::getpid();
-    // A child may have the handler and the block of its parent, but not the page.
+    // A child may have its parent's handler and carrier block, but not its page.
     if arch::base::has_gs() && Carrier::my_process().m.pid == pid {
         Carrier::my_process().m.page.remove();
     }

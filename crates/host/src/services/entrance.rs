@@ -1,5 +1,5 @@
-//! Whether the image can come up in what is executed. The rule about files is [`program::inspect`], by which `entresol run`
-//! decides, too; here it is asked by a process that may have changed its user, and in the middle of a call.
+//! Whether the image can enter what is executed. The rule about files is [`program::inspect`], which `entresol run`
+//! uses as well; here it is applied by a process that may have changed its user, and in the middle of a call.
 
 use crate::base::handover::Handover;
 use crate::base::natives::Reason;
@@ -16,58 +16,58 @@ use core::fmt::Write;
 use kernel::Call;
 use patch::program::{self, Door};
 
-/// How many bytes of a file are read at once: its headers and, as linkers place them, its notes and its loader's name.
+/// How many bytes of a file are read at once: its headers and, where linkers put them, its notes and its loader's name.
 const START_LEN: usize = 1024;
 const F_OK: u64 = 0;
 const X_OK: u64 = 1;
 /// The most bytes of a path, with its zero.
 const PATH_MAX: usize = 4096;
-/// The most bytes of a name that are told the user.
+/// The most bytes of a name shown to the user.
 const NAME_MAX: usize = 400;
 
 /// The outcome of an exec.
 #[derive(Debug)]
 pub(crate) enum Way {
-    /// The image comes up in the program, unless the host refuses the call.
+    /// The image enters the program, unless the host refuses the call.
     In,
     /// The image is executed in the program's place and loads it.
     Load(Load),
     /// The program runs natively.
     Around(Obstacle),
-    /// The caller may not execute it: the host says why.
+    /// The caller may not execute it: the host returns the error.
     Nowhere,
     /// Neither an ELF file nor a script: the host refuses it with this error, unless `binfmt_misc` has an interpreter for it.
     Unknown(Errno),
-    /// The file could not be looked at for want of a descriptor or memory.
+    /// The file could not be examined for lack of a descriptor or memory.
     Unseen(Errno),
 }
 
-/// Why the image cannot enter, and which file's fault that is.
+/// Why the image cannot enter, and because of which file.
 #[derive(Debug)]
 pub(crate) struct Obstacle {
     pub reason: Reason,
     pub file: Vec<u8>,
 }
 
-/// A program that the image is to load.
+/// A program for the image to load.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// The open file. Closed by the next program, or by the caller if the exec fails.
     pub fd: i32,
-    /// The words by which Linux replaces the first argument of a script, each with a zero at its end, the last of them first:
-    /// the script, its interpreter's argument, its interpreter. Empty for a program.
+    /// The words by which Linux replaces the first argument of a script, each with a final zero, in reverse order: the
+    /// script, its interpreter's argument, its interpreter. Empty for a program.
     pub words: Vec<Vec<u8>>,
 }
 
-/// A file as a call names it.
+/// A file as named by a call.
 pub(crate) struct File {
     dir: isize,
     path: u64,
-    /// `dir` is the file.
+    /// `dir` itself is the file.
     empty_path: bool,
     /// AT_SYMLINK_NOFOLLOW.
     no_follow: bool,
-    /// The call has flags that it may not have, or that we do not know: the host judges them before it looks for the file.
+    /// The call has flags that are invalid or unknown to us: the host judges them before it looks up the file.
     other_flags: bool,
 }
 
@@ -84,14 +84,14 @@ impl File {
                 let is_empty = user::read(path, &mut first).is_ok() && first == [0];
                 let empty_path = is_empty && call.args[4] & AT_EMPTY_PATH != 0;
                 let no_follow = call.args[4] & AT_SYMLINK_NOFOLLOW != 0;
-                // An `int` to the host.
+                // The host takes an `int`.
                 let other_flags = u64::from(call.args[4] as u32) & !KNOWN_FLAGS != 0;
                 File { dir: call.args[0] as i32 as isize, path, empty_path, no_follow, other_flags }
             }
         }
     }
 
-    /// An interpreter's; the path has a zero at its end.
+    /// An interpreter's file; the path ends with a zero.
     fn at(path: &[u8]) -> File {
         File::named(path.as_ptr() as u64)
     }
@@ -100,19 +100,19 @@ impl File {
         File { dir: AT_FDCWD as isize, path, empty_path: false, no_follow: false, other_flags: false }
     }
 
-    /// Whether only the host can say what its flags mean: it refuses them, or executes nothing (`AT_EXECVE_CHECK`).
+    /// Whether only the host can interpret the flags: it refuses them, or executes nothing (`AT_EXECVE_CHECK`).
     pub(crate) fn is_for_host(&self) -> bool {
         self.other_flags
     }
 
-    /// Whether the caller may execute it: otherwise the host says why not.
+    /// Whether the caller may execute it. If not, the host returns the error.
     fn is_executable(&self) -> bool {
         // SAFETY: the path is the program's, or a string of ours.
         self.empty_path || unsafe { syscall!(nr::FACCESSAT, self.dir, self.path, X_OK) == 0 }
     }
 
-    /// The error by which the host refuses to execute it if there is no such file: `execvp(3)` asks for one in each folder of its
-    /// path, and so learns it without preparations.
+    /// The host's error if there is no such file. `execvp(3)` tries one in each folder of its path, and this answers it
+    /// without preparations.
     pub(crate) fn missing(&self) -> Option<isize> {
         if self.empty_path || self.no_follow || self.other_flags {
             return None;
@@ -122,9 +122,9 @@ impl File {
         [Errno::ENOENT, Errno::ENOTDIR].into_iter().map(Errno::to_ret).find(|&error| error == found)
     }
 
-    /// Opens it, or answers the host's error.
+    /// Opens the file, or returns the host's error.
     fn open(&self) -> Result<i32, isize> {
-        // A FIFO is not waited for, and no terminal becomes the session's.
+        // Does not wait for a FIFO, nor make a terminal the controlling one.
         const FLAGS: u64 = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
         if self.empty_path {
             return os::open(self.link().as_bytes(), FLAGS, 0);
@@ -136,23 +136,23 @@ impl File {
         if fd < 0 { Err(fd) } else { Ok(fd as i32) }
     }
 
-    /// The path, with a zero at its end, of the program in whose place the image was executed, if the host means the image by this
-    /// file.
+    /// If the image was executed in a program's place and this file names the image for the host: the program's path,
+    /// with a final zero.
     pub(crate) fn behind(&self, handover: &Handover) -> Option<Vec<u8>> {
         let flag = |wanted, flag| if wanted { flag } else { 0 };
         let flags = flag(self.empty_path, AT_EMPTY_PATH) | flag(self.no_follow, AT_SYMLINK_NOFOLLOW);
         handover.behind(self.dir, self.path as *const u8, flags)
     }
 
-    /// Where `/proc` has the file that a descriptor is of; it may be one that cannot be read from (O_PATH).
+    /// The path in `/proc` of an open file, which may be unreadable (O_PATH).
     fn link(&self) -> Text<40> {
         let mut link = Text::default();
         let _ = write!(link, "/proc/self/fd/{}\0", self.dir);
         link
     }
 
-    /// The name that the host gives the file (`alloc_bprm`), with a zero at its end; `None` if nobody could open it by that after the
-    /// exec, because the descriptor is closed then.
+    /// The name that the host gives the file (`alloc_bprm`), with a final zero; `None` if it could not be opened under
+    /// it after the exec, because the descriptor is closed then.
     pub(crate) fn whole_name(&self, survives: bool) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         let mut byte = [0];
@@ -174,7 +174,7 @@ impl File {
         Some(path)
     }
 
-    /// The name that the process has by the file (`comm`), cut off after as many bytes as it may have.
+    /// The process's name after executing the file (`comm`), cut off at its maximum length.
     pub(crate) fn process_name(&self) -> Vec<u8> {
         const NAME_MAX: usize = 15;
         let path = if self.empty_path { self.name() } else { self.whole_name(false).unwrap_or_default() };
@@ -211,7 +211,7 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
         return Some(Reason::Secure);
     }
     let path = handover.image();
-    // The dynamic linker would complain of an image that it cannot open on the program's error stream.
+    // The dynamic linker would print a complaint about an image that it cannot open.
     // SAFETY: the path ends with a zero.
     match unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) } {
         0 => None,
@@ -220,7 +220,7 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
     }
 }
 
-/// Whether any program that the caller executes runs in secure-execution mode: our options would be left to it.
+/// Whether any program of this caller runs in secure-execution mode: it would find our options in its environment.
 fn is_privileged() -> bool {
     let (mut users, mut groups) = ([0u32; 3], [0u32; 3]);
     // SAFETY: the host fills our words.
@@ -233,8 +233,8 @@ fn is_privileged() -> bool {
     program::is_secure([users[0], users[1]], [groups[0], groups[1]])
 }
 
-/// The outcome of an exec by a caller that may be entered, which depends on the file or on the interpreter of a script. `words` are
-/// as in [`Load`].
+/// The outcome of an exec by a caller that can be entered. It depends on the file or on the interpreter of a script.
+/// `words` are as in [`Load`].
 fn of_file(file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
     let around =
         |reason| if file.is_executable() { Way::Around(Obstacle { reason, file: file.name() }) } else { Way::Nowhere };
@@ -258,7 +258,7 @@ fn of_file(file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
         Found::Program(Err(reason)) => around(reason),
         Found::Script(interpreter, argument) if depth < program::SCRIPT_DEPTH_MAX => {
             match of_interpreter(file, interpreter, argument, words, depth) {
-                // The host does not look at a script whose interpreter the image loads.
+                // The host does not check a script whose interpreter the image loads.
                 Way::Load(load) if !may_be_executed(fd) => {
                     os::close(load.fd);
                     Way::Nowhere
@@ -266,7 +266,7 @@ fn of_file(file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
                 way => way,
             }
         }
-        // ELOOP.
+        // The host returns ELOOP.
         Found::Script(..) => Way::Nowhere,
         Found::Other => Way::Unknown(Errno::ENOEXEC),
     };
@@ -291,17 +291,18 @@ fn of_interpreter(
     of_file(&File::at(&interpreter), words, depth + 1)
 }
 
-/// Whether the host would execute an open file, as far as that can be asked.
+/// Whether the host would execute an open file, as far as it can be asked.
 fn may_be_executed(fd: i32) -> bool {
     const CHECK: u64 = 0x10000;
     const ST_NOEXEC: u64 = 8;
     let (name, arguments, environment) = (c"", [c"".as_ptr() as u64, 0], [0u64]);
-    // SAFETY: strings and arrays of ours; the host only looks at the file (`AT_EXECVE_CHECK`), or, before Linux 6.14, refuses the flag.
+    // SAFETY: strings and arrays of ours; the host only checks the file (`AT_EXECVE_CHECK`), or, before Linux 6.14,
+    // refuses the flag.
     let checked = unsafe {
         let (arguments, environment) = (arguments.as_ptr(), environment.as_ptr());
         syscall!(nr::EXECVEAT, fd, name.as_ptr(), arguments, environment, AT_EMPTY_PATH | CHECK)
     };
-    // A filter that knows no such call, or no such flag, says nothing of the file.
+    // A seccomp filter may refuse the call or the flag, which says nothing about the file.
     let unknown = [Errno::EINVAL, Errno::ENOSYS, Errno::EPERM];
     if !unknown.iter().any(|error| checked == error.to_ret()) {
         return checked == 0;
@@ -327,7 +328,7 @@ fn inspect(fd: i32) -> Found {
         let n = unsafe { syscall!(nr::PREAD64, fd, to.as_mut_ptr(), to.len(), at) };
         usize::try_from(n).unwrap_or(0)
     };
-    // Nearly always it has all that is asked for, a few bytes at a time.
+    // One read nearly always covers all that is asked for in small pieces.
     let mut start = [0; START_LEN];
     let len = host(0, &mut start);
     let start = &start[..len];
@@ -353,8 +354,8 @@ fn inspect(fd: i32) -> Found {
     }
 }
 
-/// Whether a file gives rights to the one that executes it: by its mode, or by capabilities of its own (`capabilities(7)`), if
-/// these count here (`mnt_may_suid` and `no_new_privs` in fs/exec.c). Root's own rights grow by neither.
+/// Whether a file gives its executor rights: by its mode, or by file capabilities (`capabilities(7)`), if they count
+/// here (`mnt_may_suid` and `no_new_privs` in fs/exec.c). Root gains nothing by either.
 fn gives_rights(fd: i32) -> bool {
     const ST_NOSUID: u64 = 2;
     let Some(stat) = os::status(fd) else { return false };

@@ -1,9 +1,9 @@
-//! `execve(2)`: the new program comes up as ours, too.
+//! `execve(2)`: the new program runs under Entresol, too.
 //!
-//! The program's environment does not show us; at exec the two variables that bring the
-//! image up are added to what the program gave. A program that glibc's linker does not load is opened, and the image executed in
-//! its place (`entrance::Load`). A file that the image cannot enter (`entrance`) gets nothing added and runs
-//! natively, or is refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
+//! The program's environment does not show us; exec adds the two variables that load the image to what the program
+//! gave. For a program that glibc's linker does not load, exec opens the file and executes the image in its place
+//! (`entrance::Load`). A file that the image cannot enter (`entrance`) gets nothing added and runs natively, or is
+//! refused (`base/natives.rs`). Pending signals go to the host (`linux/src/exec.rs`).
 
 use crate::base::clock::Clock;
 use crate::base::dispositions::{self, CLONING_MASK, FAULTS};
@@ -27,20 +27,20 @@ use kernel::{Call, Carried};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
-/// The most bytes of the loader's list that are looked at: the image's path.
+/// The most bytes of the loader's list that are read: the image's path.
 const PREFIX_MAX: usize = 512;
 const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
-/// The variable that has the name of a program that the image loads.
+/// The variable with the name of a program that the image loads.
 const FILE: &[u8] = b"ENTRESOL_FILE=";
-/// The most strings of an environment.
+/// The most strings in an environment.
 const STRINGS_MAX: usize = 1 << 20;
 
-/// The memory that a call needs until it has succeeded or failed.
+/// Memory that a call needs until it has succeeded or failed.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
     options: Vec<u8>,
     environment: Environment,
-    /// The program's path, for a call that names the image.
+    /// The program's path, if the call names the image.
     path: Vec<u8>,
     /// For a program that the image loads: its name, and its arguments if they are not those of the call.
     file: Vec<u8>,
@@ -52,16 +52,16 @@ pub(crate) struct Lent {
 struct Inherited {
     carried: Carried,
     ignored: SigSet,
-    /// The rate of the clock, if it is known well enough.
+    /// The clock's rate, if it is known well enough.
     rate: Option<u64>,
-    /// The mask for the call itself, if it is not in force yet.
+    /// The mask for the call itself, if it is not set yet.
     mask: Option<u64>,
     /// Signals whose handlers the rest of the process needs until the call succeeds.
     needed: u64,
 }
 
-/// Makes the call; returns only if it failed. Where the host means the image by the file, the program's own file is executed, under
-/// the name that the call has.
+/// Makes the call; returns only if it failed. If the host takes the file for the image, the program's own file is
+/// executed, under the name that the call has.
 fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let named = File::of(call);
     if named.is_for_host() {
@@ -78,7 +78,7 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
     }
 }
 
-/// The arguments and the environment.
+/// The addresses of arguments and environment.
 fn strings(call: &Call) -> [u64; 2] {
     if call.nr == nr::EXECVE { [1, 2] } else { [2, 3] }.map(|at| call.args[at])
 }
@@ -99,7 +99,7 @@ fn exec_file(handover: &Handover, call: &Call, named: &File, inherited: &Inherit
     }
 }
 
-/// The new program is ours if the image can enter it.
+/// Executes the program with the image, if the image can enter it.
 fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent) -> isize {
     let envp_at = if call.nr == nr::EXECVE { 2 } else { 3 };
     let mut args = call.args;
@@ -110,15 +110,15 @@ fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Len
             args[envp_at] = lent.environment.pointers.as_ptr() as u64;
             host(&Call { args, ..*call }, inherited)
         }
-        // The host looks at the path first, and then finds the same.
+        // The host checks the path first, and finds the same error.
         Err(_) => host(call, inherited),
     }
 }
 
-/// The image is executed in the program's place.
+/// Executes the image in the program's place.
 fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
     let [argv, envp] = strings(call);
-    // `entresol run` inside executes its own image, with all that this one would add.
+    // An inner `entresol run` executes its own image, with all that this one would add.
     if has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
         return host(call, inherited);
     }
@@ -134,14 +134,14 @@ fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, l
     lent.file = [FILE, &named.whole_name(false).unwrap_or_default()].concat();
     lent.words = load.words;
     let prepared = environment(handover, &lent.options, envp).and_then(|mut environment| {
-        // Behind the program's own, which follow its arguments in memory; a null ends them.
+        // Behind the program's own strings, which follow its arguments in memory; a null ends them.
         environment.pointers.insert(environment.pointers.len() - 1, lent.file.as_ptr() as u64);
         lent.environment = environment;
         arguments(&lent.words, argv)
     });
     match prepared {
         Ok(arguments) => lent.arguments = arguments,
-        // The host finds the same.
+        // The host finds the same error.
         Err(_) => return host(call, inherited),
     }
     let argv = if lent.words.is_empty() { argv } else { lent.arguments.as_ptr() as u64 };
@@ -151,7 +151,8 @@ fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, l
     host(&Call { nr: nr::EXECVE, args }, inherited)
 }
 
-/// The arguments of a script's interpreter: these words, the last one first, in the place of the first argument. Nothing without words.
+/// The arguments of a script's interpreter: these words, in reverse order, in place of the first argument. Empty
+/// without words.
 fn arguments(words: &[Vec<u8>], argv: u64) -> Result<Vec<u64>, Errno> {
     let mut pointers: Vec<u64> = words.iter().rev().map(|word| word.as_ptr() as u64).collect();
     let mut index = 0;
@@ -188,12 +189,12 @@ fn has_entry(envp: u64, name: &[u8]) -> bool {
     false
 }
 
-/// The new program is not ours, which the user learns, or does not want: then EPERM, after which nobody looks for another
-/// file of that name, nor takes this one for a script.
+/// Executes a program that the image cannot enter. The user is told, or has forbidden it: then EPERM, after which no
+/// caller tries another file of that name, nor takes this one for a script.
 fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obstacle) -> isize {
     let natives = &Carrier::my_process().m.natives;
     natives.add(reason, &file);
-    // A borrower that succeeds leaves its memory to the process.
+    // If a borrower succeeds, its memory would leak.
     drop(file);
     if natives.are_refused() {
         return Errno::EPERM.to_ret();
@@ -206,10 +207,10 @@ fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obsta
     result
 }
 
-/// The call itself, unless a signal comes before it begins: then ERESTARTNOINTR.
+/// Makes the call; ERESTARTNOINTR if a signal arrived before it began.
 fn host(call: &Call, inherited: &Inherited) -> isize {
     let handed_back = dispositions::hand_back(inherited.ignored, inherited.needed);
-    // The call returns only on failure, with nothing changed.
+    // The call only returns on failure, with nothing changed.
     let before = inherited.mask.map(|mask| os::sigprocmask(2, mask));
     let result = os::interruptible(call);
     if let Some(before) = before {
@@ -221,8 +222,8 @@ fn host(call: &Call, inherited: &Inherited) -> isize {
     result
 }
 
-/// While the host ignored our own signals it dropped those that came: a tick of this carrier, a call of the service thread. A tick
-/// or a call too many is harmless.
+/// Repeats signals of our own that the host may have dropped while it ignored them: a tick of this carrier, a call of
+/// the service thread. One too many is harmless.
 fn recover_dropped() {
     let me = Carrier::me();
     me.alarms.forget();
@@ -237,11 +238,11 @@ struct Environment {
     _joined: Option<Vec<u8>>,
 }
 
-/// The program's environment and ours. Strings are not copied, only their addresses.
+/// The program's environment with ours. Strings are not copied, only their addresses.
 fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environment, Errno> {
     let mut pointers = Vec::new();
     let mut joined = None;
-    // A program that sets them itself is `entresol run` inside: its options win.
+    // A program that sets these variables itself is an inner `entresol run`: its options win.
     let mut own_options = None;
     let mut own_loader = None;
     let mut other_loader = None;
@@ -283,7 +284,7 @@ fn environment(handover: &Handover, options: &[u8], envp: u64) -> Result<Environ
     Ok(Environment { pointers, _joined: joined })
 }
 
-/// Whether the string, of which no more is read than that takes, begins so. One that cannot be read does not.
+/// Whether the string begins with `beginning`; reads no more of it than necessary. False if it cannot be read.
 fn begins_with(string: u64, beginning: &[u8]) -> bool {
     let mut byte = [0];
     beginning.iter().zip(string..).all(|(&wanted, at)| user::read(at, &mut byte).is_ok() && byte[0] == wanted)
@@ -298,7 +299,8 @@ fn read_prefix(at: u64, to: &mut [u8]) -> usize {
     to.len()
 }
 
-/// Whether the loader's list begins with the image that these options name: an `entresol run` inside has brought another one.
+/// Whether the loader's list begins with the image that these options name: an inner `entresol run` has brought another
+/// one.
 fn is_image(list: u64, options: u64) -> bool {
     let (mut path, mut text) = ([0; PREFIX_MAX], [0; HEAD]);
     let (in_path, in_text) = (read_prefix(list, &mut path), read_prefix(options, &mut text));
@@ -307,7 +309,7 @@ fn is_image(list: u64, options: u64) -> bool {
     image.is_some_and(|image| !image.is_empty() && path.starts_with(image))
 }
 
-/// Our loader string with the program's own list behind it.
+/// Our loader string followed by the program's own list.
 fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
     let mut all = loader[..loader.len() - 1].to_vec();
     all.push(b':');
@@ -320,10 +322,10 @@ fn join(loader: &[u8], mut rest: u64) -> Vec<u8> {
     all
 }
 
-/// The most bytes of our options that are looked at.
+/// The most bytes of our options that are read.
 const HEAD: usize = 4096;
 
-/// The thread `t`, which is current on the caller's CPU, executes a program: comes back only if that failed.
+/// Executes a program for the thread `t`, which is current on the caller's CPU. Returns only on failure.
 pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     if let Some(error) = File::of(call).missing() {
         return error;
@@ -331,7 +333,7 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let me = Carrier::me();
     loop {
         let result = attempt(me, handover, t, call);
-        // A tick may end an attempt, too. Then no handler comes first, and nobody but this loop would make the call again.
+        // A tick may also end an attempt. No handler runs then, and only this loop makes the call again.
         if result != Errno::ERESTARTNOINTR.to_ret() || me.process().interrupted(t) {
             return result;
         }
@@ -339,7 +341,7 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     }
 }
 
-/// One attempt, after which everything is as before: ERESTARTNOINTR if it was ended before the host began with it.
+/// One attempt; on return everything is as before. ERESTARTNOINTR if it was ended before the host began the call.
 fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let k = me.process();
     if alone::close(k) {
@@ -352,14 +354,14 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     Linux(k).hand_on_times(&k.times_to_hand_on(false), false);
     me.alarms.refuse_rings();
     me.refuse_kicks();
-    // A program that is over at once leaves no page, and would leave this one.
+    // A program that ends at once publishes no page, and would leave this one behind.
     let had_page = k.m.page.withdraw();
     let mut signals = None;
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = caught::with_handlers_caught(me, || {
         with_mask(me, mask.0, || {
             signals = Some(Linux(k).hand_on_signals(t));
-            // The new program would not get a signal that is here already.
+            // The new program would not get a signal that is with the kernel already.
             if k.interrupted(t) {
                 return Errno::ERESTARTNOINTR.to_ret();
             }
@@ -380,7 +382,7 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     if had_page {
         k.m.announce_again();
     }
-    // If a signal has come before the call, its handler comes first, and then the call.
+    // If a signal arrived before the call, its handler runs first, and then the call is made.
     result
 }
 
@@ -394,7 +396,7 @@ fn needed_by_others(me: &Carrier) -> u64 {
     }
 }
 
-/// State of a thread of ours that a program gets which its borrower executes: it has no CPU timers.
+/// What a program inherits from the thread whose borrower executes it. It has no CPU timers.
 #[derive(Debug, Clone)]
 pub(crate) struct HandedDown {
     carried: Carried,
@@ -403,14 +405,14 @@ pub(crate) struct HandedDown {
 }
 
 impl HandedDown {
-    /// As it is now.
+    /// Collects it from the thread `from`.
     pub(crate) fn by(k: &Process, from: ThreadIdx) -> HandedDown {
         HandedDown { carried: k.carried(from), times: k.times_to_hand_on(true), rate: k.m.clock.rate() }
     }
 }
 
-/// A borrower does. If it succeeds, nobody comes back to what it has been lent: that is freed with the borrower. `down` is called while
-/// no signal can end it, as it would with locks of ours.
+/// Executes a program for a borrower. On success nobody returns to what `lent` holds: that is freed with the borrower.
+/// `down` is called while no signal can end the borrower, which would leave our locks held.
 pub(crate) fn by_borrower(
     down: impl FnOnce() -> HandedDown,
     mask: u64,
@@ -432,9 +434,9 @@ pub(crate) fn by_borrower(
     })
 }
 
-/// A forked child that has no kernel yet does, if the image can enter the program. The result is the host's error if there is no such
-/// file. Otherwise nothing has changed if it comes back, but that a signal may have been caught ([`caught::hand_in`]): the child's
-/// kernel makes the call anew.
+/// Executes a program for a forked child that has no kernel yet, if the image can enter it. Returns the host's error if
+/// there is no such file. If it returns otherwise, nothing has changed except that a signal may have been caught
+/// ([`caught::hand_in`]), and the child's kernel makes the call again.
 pub(crate) fn by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call) -> Option<isize> {
     let file = File::of(call);
     let missing = file.missing();
@@ -451,7 +453,7 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     }
     match entrance::look(&k.m.handover, file) {
         Way::In => {}
-        // The child's kernel opens it anew.
+        // The child's kernel opens the file again.
         Way::Load(load) => return os::close(load.fd),
         _ => return,
     }
@@ -464,7 +466,7 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
     Linux(k).hand_on_times(&from.kernel().times(), false);
     caught::with_caught(me, actions.caught().without(mask), || {
-        // A signal that was noted before is for the child's kernel; one that is noted from now on interrupts the call.
+        // A signal noted before this check is for the child's kernel; one noted from now on interrupts the call.
         if me.gs.pending.load(SeqCst) != 0 || outside::is_due(os::getpid()) {
             return Errno::ERESTARTNOINTR.to_ret();
         }
@@ -473,8 +475,8 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     Linux(k).keep_times();
 }
 
-/// Whether path, arguments and environment can be read with this mask, as far as they are read here: a fault whose signal is
-/// blocked ends the process. The host refuses the call otherwise.
+/// Whether path, arguments and environment can be read with this mask, as far as this module reads them: a fault whose
+/// signal is blocked ends the process. If not, the host refuses the call.
 fn can_be_read(mask: SigSet, call: &Call) -> bool {
     if mask.0 & FAULTS == 0 {
         return true;
@@ -492,12 +494,12 @@ fn can_read_string(at: u64) -> bool {
         let mut byte = [0];
         user::read(at, &mut byte).is_ok().then_some(byte[0])
     };
-    // Only a string that ends before may be followed by what cannot be read.
+    // Unreadable memory is only allowed behind the end of a string.
     let ends = || (at..).map(byte).find(|byte| !matches!(byte, Some(1..))) == Some(Some(0));
     user::read(at, &mut [0; PREFIX_MAX]).is_ok() || ends()
 }
 
-/// Sets this host thread's mask for the new program, makes the call, and puts it back on failure.
+/// Sets this host thread's mask for the new program, makes the call, and restores the mask on failure.
 fn with_mask<T>(me: &Carrier, mask: u64, call: impl FnOnce() -> T) -> T {
     let (k, before) = (me.process(), os::sigprocmask(2, mask));
     k.m.places.release();

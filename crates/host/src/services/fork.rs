@@ -11,15 +11,16 @@ use kernel::Next;
 use linux::Linux;
 use os::nr;
 
-/// `fork(2)`: the child gets a kernel of its own, with one thread, when it needs one (`unborn`). The child never uses
-/// the parent's kernel, so locks that were held there at the fork do not matter.
+/// `fork(2)`. The child gets its own kernel, with one thread, when it needs one (`unborn`). It never uses the parent's
+/// kernel, so locks that were held there at the fork do not matter.
 pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = me.process();
     let t = k.current(me.cpu());
     if !os::keep_room() {
         return k.process_done(me.cpu(), Errno::ENOMEM.to_ret());
     }
-    // The child's stacks are what its kernel believes of them, so nobody maps or frees one meanwhile.
+    // The child inherits the mappings and its kernel inherits their records, so nobody may map or free a stack
+    // meanwhile.
     let stacks = Linux(k).memory().stacks().hold();
     let birth = Box::new(Birth {
         thread: t,
@@ -30,12 +31,12 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
         timer: -1,
         robust_list: 0,
     });
-    // The host's part: no CHILD_CLEARTID, which would be about the host thread, and no CLEAR_SIGHAND, as the handlers
-    // that the host knows are ours.
+    // The flags for the host: no CHILD_CLEARTID, which would apply to the host thread, and no CLEAR_SIGHAND, because
+    // the handlers that the host knows are ours.
     let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
     let raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
     let mut result = 0;
-    // The child's host thread has what this one has.
+    // The child's host thread inherits the slack of this one.
     os::set_timer_slack(k.thread(t).slacks()[0]);
     let mut call = || {
         // SAFETY: the child has a copy of all memory and goes on right here.

@@ -1,5 +1,5 @@
-//! The life of a process beside running its threads: it begins, forks, executes, lends its memory, receives signals, watches
-//! its CPUs and stops.
+//! What happens to a process apart from running its threads: it begins, forks, executes, lends its memory, receives
+//! signals, watches its CPUs and stops.
 
 pub(crate) mod alone;
 pub(crate) mod borrower;

@@ -1,8 +1,8 @@
-//! The service thread: the one host thread that takes the program's asynchronous signals.
+//! The service thread: the one host thread that receives the program's asynchronous signals.
 //!
-//! It blocks them and asks for them with `rt_sigtimedwait`, so no handler is needed, no call
-//! of a carrier is ever interrupted by one, and the host's dispositions stay as the
-//! program wants its children to find them. It is asleep unless a signal arrives.
+//! It blocks them and asks for them with `rt_sigtimedwait`. So no handler is needed, no call of a carrier is
+//! interrupted, and the host's dispositions stay as the program's children must inherit them. It sleeps until a signal
+//! arrives.
 
 use crate::base::dispositions::{FAULTS, REAL_TIME, SERVICE_SET, is_ours};
 use crate::base::os::{self, nr};
@@ -25,11 +25,11 @@ use ids::{CpuId, Nanos};
 use linux::{Linux, left};
 use sync::atomic::Ordering::*;
 
-/// Starts it, as the second host thread of the process, and leaves the page that it answers for.
+/// Starts it, as the second host thread of the process, and publishes the page that it answers for.
 ///
-/// Where the host allows no second one (RLIMIT_NPROC, `pids.max`, memory), the program has one thread: others are refused with
-/// EAGAIN, as the host would refuse them, for nobody would watch over them. Its carrier takes signals when it is idle
-/// (`stand_in`), and a later attempt may succeed.
+/// If the host allows no second host thread (RLIMIT_NPROC, `pids.max`, memory), the program has a single thread: others
+/// are refused with EAGAIN, as the host would refuse them, because nobody would watch over them. Its carrier takes
+/// signals when it is idle (`stand_in`), and a later attempt may succeed.
 pub(crate) fn start(k: &Process) {
     takeover::prepare();
     if let Err(error) = try_to_start(k) {
@@ -40,7 +40,7 @@ pub(crate) fn start(k: &Process) {
     }
 }
 
-/// Whether there is one, after another attempt if need be. The caller serves the process's only thread.
+/// Whether there is one, after another attempt. The caller serves the process's only thread.
 #[cold]
 pub(crate) fn start_again(k: &Process) -> bool {
     let there = try_to_start(k).is_ok();
@@ -48,7 +48,7 @@ pub(crate) fn start_again(k: &Process) -> bool {
     there
 }
 
-/// Leaves the page in any case.
+/// Publishes the page in any case.
 fn try_to_start(k: &Process) -> Result<(), isize> {
     let mut started = Ok(());
     k.m.page.announce_once(|| {
@@ -58,14 +58,14 @@ fn try_to_start(k: &Process) -> Result<(), isize> {
     started
 }
 
-/// Makes the service thread. Its block is that of a carrier that never gets a seat.
+/// Creates the service thread. Its block is that of a carrier that never gets a seat.
 fn create(k: &Process) -> Result<(), isize> {
     let carriers = &k.m.carriers;
     let Some(carrier) = carriers.take_ended().or_else(|| carriers.create()) else { return Err(Errno::ENOMEM.to_ret()) };
     carrier.identity.store(Carrier::me().identity.load(Relaxed), Relaxed);
     const FLAGS: u64 = cf::VM | cf::FS | cf::FILES | cf::SIGHAND | cf::THREAD | cf::SYSVSEM | cf::PARENT_SETTID;
     let gs = core::ptr::from_ref(&carrier.gs).cast_mut();
-    // Blocked from the beginning: a call that came before it asks would go to a handler and be lost.
+    // Blocked from the beginning: a call that arrived before it asks for signals would go to a handler and be lost.
     let before = os::sigprocmask(2, !FAULTS);
     // SAFETY: nobody else uses the block; 2 marks it as the service thread's.
     let r = unsafe {
@@ -76,7 +76,7 @@ fn create(k: &Process) -> Result<(), isize> {
     if r > 0 {
         return Ok(());
     }
-    // No host thread has this block, so nothing would follow a change of rights.
+    // The block has no host thread that could follow a change of rights.
     carrier.identity.store(NO_IDENTITY, Relaxed);
     // SAFETY: as above.
     unsafe { (*gs).borrowed = 0 };
@@ -84,10 +84,10 @@ fn create(k: &Process) -> Result<(), isize> {
     Err(-r)
 }
 
-/// The time between two looks of [`stand_in`].
+/// The interval between two checks of [`stand_in`].
 pub(crate) const STAND_IN: Nanos = Nanos::from_millis(10);
 
-/// The carrier of a process without a service thread takes a signal that has arrived; false if there is none.
+/// Takes a signal that has arrived, on the carrier of a process without a service thread; false if there is none.
 #[cold]
 pub(crate) fn stand_in(k: &Process) -> bool {
     outside::serve(|info| deliver(k, info));
@@ -95,7 +95,7 @@ pub(crate) fn stand_in(k: &Process) -> bool {
     let set = SERVICE_SET & !k.m.service.left.load(SeqCst);
     let there = take(set, Some(Nanos::ZERO), &mut info) > 0;
     let refused = if there { SigInfo::read(&info).ok().and_then(|info| deliver(k, info)) } else { None };
-    // The process is at its limit: the host keeps it until there is room.
+    // The process is at its limit of pending signals: the host keeps the signal until there is room.
     match refused {
         Some(info) => !left::queue(&k.m, &info),
         None => there,
@@ -109,8 +109,8 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
     m.places.release();
     let mut watch = Watch::new(k.config().cpus);
     let mut page = Publisher::default();
-    // Signals that did not fit. Until they do, others of their kind stay at the host, where their senders meet the host's limit;
-    // but not those with the numbers of our own, of which some are held.
+    // Signals that did not fit. Until they do, others of their kind stay at the host, where their senders meet the
+    // host's limit. Signals with our own numbers are still taken, so some of them are held here.
     let mut held = VecDeque::new();
     let hold = |held: &mut VecDeque<SigInfo>, info| {
         if held.len() < HELD_MAX && held.try_reserve(1).is_ok() {
@@ -179,8 +179,8 @@ fn kick_unserved(k: &Process) {
     cpus.filter(unserved).for_each(|cpu| kernel::Machine::kick(&k.m, cpu));
 }
 
-/// Does what the table of identities wants of the service thread. When it has other rights than before, the page is no
-/// longer mapped: so it is before the call that changes them answers, which waits for this.
+/// Serves the requests of the table of identities. If its rights change, the service thread unmaps the page first; the
+/// call that changes them waits for this before it returns.
 fn follow(me: &Carrier, page: &mut Publisher) {
     let m = &me.process().m;
     if identity::serve(me, || page.withdraw(&m.page)) {
@@ -190,20 +190,20 @@ fn follow(me: &Carrier, page: &mut Publisher) {
 
 /// The order in which real-time signals are taken from the host.
 ///
-/// The host's queue is one list, and it searches the whole list for the wanted signal and for another one of the same
+/// The host's queue is one list. The host searches all of it for the wanted signal and for another one of the same
 /// number (`collect_signal`). Taking the lowest number first passes all others each time: with some thousand signals of
-/// eight numbers in the queue, one took a millisecond. Taking the numbers by turns finds each near the head of the list.
+/// eight numbers in the queue, one took a millisecond. Taking the numbers in turn finds each near the head of the list.
 /// The kernel decides which of the signals queued *here* is delivered first.
 #[derive(Default)]
 struct Order {
     /// The last real-time signal.
     last: u32,
-    /// Signals of different numbers arrived in a row.
+    /// Signals of different numbers arrived one after the other.
     mixed: bool,
 }
 
 impl Order {
-    /// The next signal of the set; 0 or less if there was none in this time.
+    /// Takes the next signal of the set; 0 or less if none arrived in this time.
     fn next(&mut self, set: u64, patience: Option<Nanos>, info: &mut [u8; 128]) -> isize {
         let above = set & (!REAL_TIME | 1 << (CALL - 1) | (!0u64).checked_shl(self.last).unwrap_or(0));
         let mut r = if self.mixed { take(above, Some(Nanos::ZERO), info) } else { 0 };
@@ -231,25 +231,25 @@ const HELD_MAX: usize = 1024;
 /// The pause before checking again whether a signal fits.
 const PATIENCE: Nanos = Nanos(1_000_000);
 
-/// Whether a signal with the number of [`CALL`] is a call of ours, by its cookie.
+/// Whether a signal with the number of [`CALL`] is our call, by its cookie.
 fn is_call(info: &[u8; 128]) -> bool {
     [os::COOKIE, os::IDENTITY_COOKIE].iter().any(|cookie| info[24..32] == cookie.to_ne_bytes())
 }
 
 /// Leaves the signals of this set pending from now on, and receives all others.
 ///
-/// When it returns, none of the set is received any more: the service thread, which may be asking for some of them,
-/// has been called and has started over. Otherwise it would receive a signal that the caller queues next, and a
-/// program that reads its descriptor at once would find nothing there.
+/// When it returns, none of the set is received any more: the service thread, which may be asking for some of them, has
+/// been called and has started over. Otherwise it could take a signal that the caller queues next, and a program that
+/// reads its descriptor at once would find nothing.
 ///
 /// The service thread itself calls this between two rounds, when it asks for none. The caller holds no lock, so that
-/// the round can finish.
+/// the round can end.
 pub(crate) fn leave(k: &Process, set: u64) {
     let service = &k.m.service;
     if service.left.swap(set, SeqCst) == set || !service.call() || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
-    // Signals that other threads claim back meanwhile are not waited for.
+    // Do not wait for signals that other threads take out of the set meanwhile.
     for round in 0.. {
         if set & service.left.load(SeqCst) & !service.heeded.load(SeqCst) == 0 {
             return;
@@ -260,11 +260,11 @@ pub(crate) fn leave(k: &Process, set: u64) {
 
 /// Returns the signal if there is no room for it.
 fn deliver(k: &Process, info: SigInfo) -> Option<SigInfo> {
-    // The service thread has no CPU, so every CPU that must look is kicked.
+    // The service thread has no CPU, so every CPU with something to do is kicked.
     deliver_on(k, CpuId::NONE, info)
 }
 
-/// Delivers a signal on the carrier of a CPU, which looks for itself.
+/// Delivers a signal on the carrier of a CPU, which checks its own run queue itself.
 fn deliver_on(k: &Process, cpu: CpuId, info: SigInfo) -> Option<SigInfo> {
     if request::serve(k, &info) || neighbour::serve(k, &info) {
         return None;
@@ -294,8 +294,8 @@ pub(crate) fn settle(k: &Process, awaited: Option<Signal>) {
     }
 }
 
-/// By the carrier of a process that is alone: what has been noted goes to the kernel, but for requests and signals that queue, which
-/// are left to the service thread. Says whether there are such.
+/// Passes noted signals to the kernel, on the carrier of a process without a service thread. Requests and queueing
+/// signals are left to the service thread; true if there are any.
 pub(crate) fn serve_noted(k: &Process) -> bool {
     let mut rest = false;
     outside::serve(|info| {
@@ -309,8 +309,8 @@ pub(crate) fn serve_noted(k: &Process) -> bool {
     rest
 }
 
-/// [`settle`] in a process that is alone. Returns true if something is left for the service thread, which it has
-/// started then.
+/// [`settle`] in a process without a service thread. True if something was left for the service thread, which it has
+/// then started.
 fn settle_alone(k: &Process) -> bool {
     let asked = serve_noted(k);
     let due = left::pending(&k.m).0 & SERVICE_SET & !k.m.service.left.load(SeqCst);
@@ -324,12 +324,12 @@ fn settle_alone(k: &Process) -> bool {
     others
 }
 
-/// Takes all signals of the set to the kernel: which there were. One that a descriptor is to read goes back to the host, and
-/// is left there from then on.
+/// Passes all signals of the set from the host to the kernel; returns those taken. One that a descriptor is to read
+/// goes back to the host and stays there.
 fn receive(k: &Process, set: u64) -> SigSet {
     let mut taken = SigSet::EMPTY;
     while let Some(info) = left::take(&k.m, SigSet(set & !k.m.service.left.load(SeqCst))) {
-        // A standard signal is never refused.
+        // A standard signal always fits.
         let _ = Linux(k).signal_from_host(Carrier::me().cpu(), info);
         taken.0 |= info.signal().map_or(0, |signal| SigSet::only(signal).0);
     }

@@ -1,4 +1,4 @@
-//! The beginning of a process, also of a forked child.
+//! The start of a process, and of a forked child.
 
 use crate::base::os::{self, nr};
 use crate::base::report;
@@ -10,20 +10,19 @@ use arch::{base, syscall};
 use ids::CpuId;
 use sync::atomic::Ordering::*;
 
-/// Makes the calling host thread the first carrier, on the first CPU, and its user thread
-/// the main thread.
+/// Makes the calling host thread the first carrier, on the first CPU, and its user thread the main thread.
 pub fn begin(k: &'static Process) -> ids::ThreadIdx {
     let Some(me) = k.m.carriers.create() else { report::fatal(format_args!("no memory for a carrier")) };
     // SAFETY: from now on this host thread is that carrier.
     unsafe { base::set_gs_base(&raw const me.gs) };
     me.tid.store(k.m.pid as u32, Release);
-    // All carriers begin with the rights of this one.
+    // All other carriers inherit the rights of this one.
     me.identity.store(0, Relaxed);
     let cpu = CpuId(0);
     k.m.seats.take_first(cpu, me);
     let main = k.adopt_main(cpu).filter(|&t| k.m.contexts.reserve(t, &k.m.buffers).is_some());
     let Some(t) = main else { report::fatal(format_args!("no memory for the main thread")) };
-    // A forked child has it from its parent, and a program that exec has brought from the one before.
+    // A forked child inherits the slacks from its parent, a program started by exec from the one before.
     k.thread(t).set_slacks(os::reset_timer_slack());
     let context = k.m.contexts.get(t);
     // SAFETY: the thread runs here and now; its block is ours alone.
@@ -37,15 +36,15 @@ pub fn begin(k: &'static Process) -> ids::ThreadIdx {
     t
 }
 
-/// From now on signals from outside arrive: mask and dispositions are the program's.
+/// Unblocks signals from outside: from now on mask and dispositions are the program's.
 pub fn open(k: &Process) {
     if !alone::begin(k) {
         service::start(k);
     }
 }
 
-/// Registrations that the loader made with the host for the main thread before we came: they are ours from now on.
-/// `rseq_offset` is the distance of the rseq area from the FS base.
+/// Takes over registrations that the loader made with the host for the main thread. `rseq_offset` is the distance of
+/// the rseq area from the FS base.
 pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i64>) {
     let thread = k.thread(t);
     let (mut head, mut len, mut word) = (0u64, 0u64, 0u64);
@@ -57,7 +56,7 @@ pub fn adopt_registrations(k: &Process, t: ids::ThreadIdx, rseq_offset: Option<i
             k.begin_groups(t);
         }
         if syscall!(nr::GET_ROBUST_LIST, 0, &raw mut head, &raw mut len) == 0 {
-            // The host keeps the list, too, in case the process is killed.
+            // The host keeps the list as well, in case the process is killed.
             thread.robust_list.store(head, Relaxed);
         }
         if syscall!(nr::PRCTL, PR_GET_TID_ADDRESS, &raw mut word, 0, 0, 0) == 0 {

@@ -1,15 +1,16 @@
-//! The process stops as the host stops it.
+//! Stopping the process in the way the host does.
 //!
-//! **Simply**, where it can: a stop signal of job control that nobody handles and some thread lets through is blocked
-//! by all host threads but the service thread, which does not ask for it either. So the host stops the process by
-//! itself, in the order in which stops and SIGCONT are sent.
+//! **Simply**, where possible: a stop signal of job control that has no handler and that some thread does not block is
+//! blocked by all host threads but the service thread, which does not ask for it either. So the host stops the process
+//! by itself, in the order in which stops and SIGCONT are sent.
 //!
-//! **By a signal to itself**, if a thread finds the stop in its queue: sent inside, or blocked until then. SIGCONT
-//! voids every stop that was chosen before it, and a stop signal that is sent wipes out a SIGCONT that is pending at
-//! the host. So the service thread sends itself the stop, between two signals that it takes and while no carrier takes any
-//! (`Receiving::turn`): no SIGCONT is on its way between the host and the kernel, and none was pending at the host a moment ago.
+//! **By a signal to itself**, if a thread finds the stop in its queue: it was sent inside, or blocked until then.
+//! SIGCONT voids every stop that was chosen before it, and sending a stop signal removes a SIGCONT that is pending at
+//! the host. So the service thread sends itself the stop between two signals that it takes, while no carrier takes any
+//! (`Receiving::turn`): no SIGCONT is then on its way between the host and the kernel, and none was pending at the host
+//! a moment ago.
 //!
-//! **By a signal of the thread's carrier to itself**, under a tracer, which waits for the stop of that one.
+//! **By a signal of the thread's carrier to itself**, under a tracer, which waits for that host thread to stop.
 
 use crate::base::{dispositions, os, report, task};
 use crate::process::Process;
@@ -19,7 +20,7 @@ use kernel::{Machine, Raise};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
 
-/// Unblocks the signals by which the host may stop the process by itself, and returns them. The service thread, which
+/// Unblocks the signals by which the host may stop the process itself, and returns them. The service thread, which
 /// blocks all others, calls this before it asks the host for a signal.
 pub(crate) fn adopt(k: &Process, left: u64) -> u64 {
     let simple = k.simple_stops().0 & !left;
@@ -31,7 +32,7 @@ pub(crate) fn adopt(k: &Process, left: u64) -> u64 {
     simple
 }
 
-/// The service thread may let too much through now: waits until it does not.
+/// Called when the service thread may leave too much unblocked: waits until it does not.
 pub(crate) fn changed(k: &Process) {
     if !k.m.service.call() {
         return;
@@ -44,11 +45,11 @@ pub(crate) fn changed(k: &Process) {
     }
 }
 
-/// Stops the process, unless it has been continued since. Returns when it continues.
+/// Stops the process, unless it was continued since. Returns when it continues.
 pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     let asked = &k.m.service.stop;
     if is_traced() {
-        // A tracer waits for a stop of this very host thread.
+        // A tracer waits for a stop of this host thread.
         end::suffer(k, signal, Raise::Stop { continued });
         return k.m.receive(None);
     }
@@ -74,7 +75,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
         }
         os::relax(round);
     }
-    // The SIGCONT that set it going is handled before the thread goes on.
+    // The SIGCONT that continued the process is handled before the thread continues.
     k.m.receive(None);
 }
 
@@ -85,8 +86,8 @@ extern "C" fn on_shown(signal: i32) {
     SHOWN.store(signal, Relaxed);
 }
 
-/// Sends the calling carrier a signal of the program's, so that its tracer sees it: whether it came through. The signals of
-/// faults must keep their handler.
+/// Sends the calling carrier a signal of the program's, so that its tracer sees it; true if the tracer let it through.
+/// Signals of faults must keep their handler.
 pub(crate) fn show(info: &SigInfo) -> bool {
     let bit = 1 << (info.signo() - 1);
     if dispositions::SERVICE_SET & bit == 0 || !is_traced() {
@@ -97,7 +98,7 @@ pub(crate) fn show(info: &SigInfo) -> bool {
     SHOWN.load(Relaxed) != 0
 }
 
-/// Sends the calling carrier a signal for which this handler is installed meanwhile; 0: the default action.
+/// Sends the calling carrier a signal with this handler installed meanwhile; 0: the default action.
 fn raise(info: &SigInfo, handler: u64) {
     let before = report::sigaction(info.signo(), Some(&dispositions::action(handler, 0)));
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
@@ -106,7 +107,7 @@ fn raise(info: &SigInfo, handler: u64) {
     report::sigaction(info.signo(), Some(&before));
 }
 
-/// Lets the host end the process by this signal, which it may survive. Comes back with false if it does.
+/// Lets the host end the process by this signal. Returns false if the process survives.
 pub(crate) fn survive(k: &Process, info: &SigInfo) -> bool {
     let had_page = k.m.page.withdraw();
     raise(info, 0);
@@ -116,28 +117,27 @@ pub(crate) fn survive(k: &Process, info: &SigInfo) -> bool {
     false
 }
 
-/// Whether a signal that ends a process by default may not end this one: a tracer may take it away, and the first process of
-/// a namespace is spared (SIGNAL_UNKILLABLE).
+/// Whether a signal whose default action ends a process may not end this one: a tracer may discard it, and the first
+/// process of a namespace is spared (SIGNAL_UNKILLABLE).
 pub(crate) fn may_survive(pid: i32) -> bool {
     pid == 1 || is_traced()
 }
 
-/// Whether somebody traces this host thread (`TracerPid` in its `status`). If the host does not say, nobody does.
+/// Whether this host thread is traced (`TracerPid` in its `status`). False if the host does not say.
 fn is_traced() -> bool {
     let mut bytes = [0; 1024];
     let status = task::read(os::gettid() as u32, "status", &mut bytes);
     task::labelled(status, "TracerPid:").is_some_and(|tracer| tracer != "0")
 }
 
-/// Makes the stop that was asked for. The service thread calls this before it asks the host for a signal of any set but
-/// `left`.
+/// Makes the requested stop. The service thread calls this before it asks the host for a signal of any set but `left`.
 pub(crate) fn serve(k: &Process, left: u64) {
     let asked = &k.m.service.stop;
     let word = asked.load(Acquire);
     if word == 0 {
         return;
     }
-    // No carrier has a SIGCONT in hand that the kernel does not know yet, but for one that executes a program (`caught`).
+    // No carrier holds a SIGCONT that the kernel does not know yet, except one that is in an exec (`caught`).
     let Some(_turn) = k.m.receiving.turn.try_lock() else {
         let _ = k.m.service.call();
         return;

@@ -1,16 +1,16 @@
 //! A forked child before it has a kernel.
 //!
-//! Many children only exit, or execute a program soon. So `fork` gives a child no kernel: it goes on with a copy of its
-//! parent's context, on a copy of the block of its parent's carrier, which is marked [`UNBORN`]. The few calls that a child makes
-//! in order to begin and end, and to turn to its descriptors, are passed to the host ([`call`]). It executes a program by what was
-//! read for it before the fork ([`exec::by_unborn`]). By any other trap it is born ([`be_born`]): then
-//! it gets a kernel of its own, and the trap is handled by that. So it is after a few milliseconds, by a timer.
+//! Many children only exit, or soon execute a program. So `fork` gives a child no kernel: it continues with a copy of
+//! its parent's context, on a copy of the block of its parent's carrier, which is marked [`UNBORN`]. The few calls with
+//! which children begin, end and arrange their descriptors are passed to the host ([`call`]). For an exec it uses what
+//! was read for it before the fork ([`exec::by_unborn`]). At any other trap it is born ([`be_born`]): it gets a kernel
+//! of its own, which handles the trap. A timer forces that after a few milliseconds.
 //!
-//! Of its parent's memory it uses the context, the block and the signal stack, which nobody else wrote to at the time of the fork. It
-//! takes none of the parent's locks, whose holders it does not have.
+//! Of its parent's memory it uses the context, the block and the signal stack, which nobody else wrote to at the time
+//! of the fork. It takes none of the parent's locks, because their holders do not exist in it.
 //!
-//! Signals are as in a process that is [`alone`]: those that the host treats as the program wants are let through, the others
-//! stay pending at the host until the child is born.
+//! Signals are handled as in a process that is [`alone`]: those that the host treats as the program wants are
+//! unblocked, the others stay pending at the host until the child is born.
 
 use crate::base::clock::Clock;
 use crate::base::dispositions;
@@ -29,14 +29,14 @@ use kernel::{Call, Config, Kernel, Machine, Next};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
 
-/// The state that a child has from its parent, and what it has done itself so far.
+/// What a child has from its parent, and what it has done itself so far.
 pub(crate) struct Birth {
-    /// The thread that forked, and the arguments with which it did.
+    /// The thread that forked, and its arguments.
     pub thread: ThreadIdx,
     pub args: CloneArgs,
     pub inherited: Inheritance,
     pub clock: Clock,
-    /// The signals that the carrier lets through.
+    /// The signals that the carrier leaves unblocked.
     pub open: u64,
     /// The timer by which it is born at the latest; -1: none.
     pub timer: i32,
@@ -50,7 +50,7 @@ impl Birth {
     }
 }
 
-/// Goes on in a forked child, in the middle of the call: without a kernel if it can do so for a while.
+/// Continues in a forked child, in the middle of the call: without a kernel if it can do so for a while.
 pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let (k, t) = (me.process(), birth.thread);
     dispositions::dispatch_on();
@@ -66,7 +66,7 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let waits = k.config().limits.is_empty() && !k.m.records.are_made();
     birth.timer = waits.then(|| alarms::make_one(alone::PATIENCE)).flatten().unwrap_or(-1);
     let (waits, open) = (birth.timer >= 0, birth.open);
-    // Its copies of descriptors that only its parent knows. With CLONE_FILES they are the parent's own.
+    // Closes its copies of descriptors that only its parent knows. With CLONE_FILES they are the parent's own.
     if !birth.shares_descriptors() {
         let personality = &k.personality;
         personality.poller().into_iter().chain(personality.stand_ins()).for_each(|fd| os::close(fd as i32));
@@ -87,14 +87,14 @@ pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     Next::Run(k.current(me.cpu()))
 }
 
-/// The caller's block, after birth if its process is not born yet: at the beginning of a trap.
+/// Called at the beginning of a trap: the caller's block. If the process is not born yet, it is born first.
 #[inline(always)]
 pub(crate) fn born() -> &'static Carrier {
     let me = Carrier::me();
     if me.gs.borrowed == UNBORN { be_born(me) } else { me }
 }
 
-/// A call that the host answers as a kernel of the child's would: its result; `None` if it is another.
+/// A call that the host answers as the child's kernel would: its result; `None` for other calls.
 pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
     // SAFETY: set before the block was marked, and the child has one host thread.
     let birth = unsafe { &mut *me.borrower.load(Relaxed).cast::<Birth>() };
@@ -120,20 +120,21 @@ pub(crate) fn call(me: &Carrier, call: &Call) -> Option<isize> {
     }
 }
 
-/// The child gets a kernel to answer a call that [`call`] has not.
+/// Gives the child a kernel for a call that [`call`] did not make.
 pub(crate) fn be_born_to_answer(old: &'static Carrier) -> &'static Carrier {
     let me = be_born(old);
-    // Signals may have come while an exec failed.
+    // Signals may have arrived while an exec failed.
     caught::hand_in(me);
     me
 }
 
-/// The child gets a kernel, on whose first carrier the caller continues: that one's block. The thread is where it was.
+/// Gives the child a kernel. The caller continues on the kernel's first carrier, whose block this returns; the thread
+/// is where it was.
 #[cold]
 #[inline(never)]
 pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     let parent = old.process();
-    // SAFETY: from `go_on`, and nobody looks at it again.
+    // SAFETY: from `go_on`, and nobody uses it again.
     let birth = unsafe { Box::from_raw(old.borrower.load(Relaxed).cast::<Birth>()) };
     let context = old.gs.context;
     os::open_room();
@@ -160,13 +161,13 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     // SAFETY: the new thread's context, which this carrier has claimed, and a copy of the parent's, which nobody uses any more.
     unsafe { move_in(old, me, &mut *k.m.contexts.get(t), &*context) };
     open(k);
-    // Signals were noted or stayed pending meanwhile.
+    // Signals that were noted or stayed pending meanwhile.
     k.m.receive(None);
     os::close_room();
     me
 }
 
-/// The new thread continues where the one that forked, or the child since, was.
+/// Makes the new thread continue where the thread that forked was, or where the child has come since.
 ///
 /// # Safety
 /// `mine` is the context of the calling carrier `me`.
@@ -177,7 +178,7 @@ unsafe fn move_in(old: &Carrier, me: &Carrier, mine: &mut Context, before: &Cont
         core::ptr::copy_nonoverlapping(before, mine, 1);
         mine.claim.store(claim, Relaxed);
         mine.host_carrier.store(0, Relaxed);
-        // Whatever rights the caller had are those that all have here.
+        // Whatever rights the caller had, all threads of this process have them.
         mine.identity.store(0, Relaxed);
         (*base::gs()).xmm = old.gs.xmm;
         *me.fault.info.get() = *old.fault.info.get();

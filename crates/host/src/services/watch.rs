@@ -21,31 +21,31 @@ use core::fmt::Write;
 use ids::{CpuId, Nanos};
 use sync::atomic::{Ordering::*, fence};
 
-/// The time between two looks.
+/// The time between two rounds.
 pub const ROUND: Nanos = Nanos::from_millis(20);
 const ROUNDS_PER_SECOND: u32 = 50;
 
-/// An observation of one CPU.
+/// What was seen of one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     progress: u64,
-    /// Rounds without any.
+    /// Rounds without progress.
     rounds: u32,
     /// The carrier's number and its inline call, if it was in one.
     inline: Option<(u32, u32)>,
-    /// The carrier's time in user mode and in the host, half the limit ago.
+    /// The carrier's time in user mode and in the host, recorded at half the limit.
     times: (u64, u64),
     /// The user has been told that the host keeps the carrier.
     said: bool,
 }
 
-/// The watcher's memory.
+/// The watcher's state.
 #[derive(Debug)]
 pub(crate) struct Watch {
     cpus: Box<[Seen]>,
     /// When the next round is due, while it is on.
     next: Option<Nanos>,
-    /// Rounds in which nothing was queued.
+    /// Successive rounds without queued threads.
     quiet: u32,
     order: Order,
 }
@@ -61,12 +61,12 @@ impl Watch {
         self.next.get_or_insert(os::clock_gettime(1) + ROUND);
     }
 
-    /// How long the service thread may sleep; `None`: until it is called.
+    /// How long the service thread may sleep; `None`: no limit.
     pub(crate) fn sleep(&self) -> Option<Nanos> {
         self.next.map(|at| at.since(os::clock_gettime(1)))
     }
 
-    /// Looks if it is time to.
+    /// Does a round if it is due.
     pub(crate) fn look(&mut self, k: &Process) {
         let Some(at) = self.next else { return };
         let now = os::clock_gettime(1);
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// One look at all CPUs; says whether threads wait for any.
+    /// Checks all CPUs once; returns whether threads wait for any.
     fn round(&mut self, k: &Process) -> bool {
         let mut competing = false;
         for i in 0..self.cpus.len() {
@@ -131,10 +131,10 @@ impl Seen {
         self.judge(k, cpu);
     }
 
-    /// Whether it has been too long.
+    /// Judges whether the CPU has made no progress for too long.
     fn judge(&mut self, k: &Process, cpu: CpuId) {
         let seconds = k.m.settings.watchdog;
-        // A slow tick is no standstill.
+        // Allow for slow ticks.
         let tick = k.config().tick;
         let limit = (seconds * ROUNDS_PER_SECOND).max((4 * tick.0 / ROUND.0) as u32);
         if seconds == 0 {
@@ -182,14 +182,14 @@ fn inline_call(k: &Process, cpu: CpuId) -> Option<(u32, u32)> {
     Some((carrier, m.carriers.get(carrier).inline.current()?))
 }
 
-/// The carrier of `cpu`, if it has one of these seats, may be in a host call that waits, because there was no spare to leave the CPU
-/// to. Says whether it is.
+/// Recalls the carrier of `cpu` from a host call that waits, if it has one of these seats: there may have been no spare
+/// to leave the CPU to. Returns whether it is in such a call.
 fn recall(k: &Process, cpu: CpuId, seats: &[Seat]) -> bool {
     let (seat, carrier) = k.m.seats.look(cpu);
     seats.contains(&seat) && k.m.carriers.get(carrier).recall(k.m.pid)
 }
 
-/// Has an idle CPU pull what waits on `cpu`.
+/// Makes an idle CPU pull what waits on `cpu`.
 fn help(k: &Process, cpu: CpuId) {
     if let Some(idle) = k.sched.idle_cpus().find(|&idle| idle != cpu) {
         kernel::Machine::kick(&k.m, idle);
@@ -203,15 +203,15 @@ enum Kept {
     Busy,
 }
 
-/// Whether the carrier of `cpu` is where we can't reach it. `before` is its time in user mode and
-/// in the host some seconds ago.
+/// Whether the carrier of `cpu` is out of our reach. `before` is its time in user mode and in the host some seconds
+/// ago.
 fn kept_by_host(k: &Process, cpu: CpuId, before: (u64, u64)) -> Option<Kept> {
     let host = survey::host_thread(k, cpu)?;
     let (user, system) = (host.user - before.0.min(host.user), host.system - before.1.min(host.system));
     match host.state {
         b'T' | b't' => Some(Kept::Stopped),
         b'D' => Some(Kept::Busy),
-        // Busy there for its thread, or waiting for a processor all the time.
+        // Busy in the host for its thread, or waiting for a processor all the time.
         b'R' if user == 0 => Some(Kept::Busy),
         b'R' if system > 0 && user * 10 < system => Some(Kept::Busy),
         _ => None,

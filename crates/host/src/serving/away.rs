@@ -1,4 +1,4 @@
-//! Carriers in the host: they leave a CPU for a call that waits, come back, and wait for a seat.
+//! Carriers in the host: they leave a CPU for a call that waits, return, and wait for a seat.
 
 use crate::base::dispositions::{CARRIER_MASK, WAITING_MASK};
 use crate::base::os;
@@ -13,10 +13,11 @@ use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
-/// Something in the host that may wait, whose result is for `t`. The thread is off the CPU. If the CPU has nothing else to
-/// do, the carrier keeps the seat loosely; else a spare takes the CPU over first.
+/// Runs `wait`, which may wait in the host and whose result is for `t`. The thread is off the CPU. If the CPU has
+/// nothing else to do, the carrier keeps the seat loosely (`HOST`); otherwise a spare takes the CPU over first.
 ///
-/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host gives us no carrier.
+/// `wait` is told whether it keeps a CPU that others want, because there is no spare and the host allows no new
+/// carrier.
 pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl FnOnce(bool) -> isize) -> Next {
     let k = me.process();
     let cpu = me.cpu();
@@ -33,7 +34,7 @@ pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl Fn
         kept = !k.m.seats.hand_over(cpu, &k.m.carriers);
         seated = kept;
     }
-    // Without a service thread, only an idle carrier receives signals, so the call does not wait here either.
+    // Without a service thread, only an idle carrier receives signals, so the call must not wait here either.
     let result = wait(kept || k.m.service.is_missing());
     if seated && (k.m.seats.return_from_host(cpu, me) || k.m.seats.is_mine(cpu, me)) {
         return k.trap(cpu, Trap::HostReturn { thread: t, result });
@@ -41,8 +42,8 @@ pub(crate) fn away(me: &'static Carrier, t: ThreadIdx, busy: bool, wait: impl Fn
     come_back(me, cpu, t, result)
 }
 
-/// A carrier returns from the host without a seat. It takes `cpu` back if nobody needs it there;
-/// else it becomes a spare.
+/// A carrier returns from the host without a seat. It takes `cpu` back if no other carrier serves it; otherwise it
+/// becomes a spare.
 pub(crate) fn come_back(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: isize) -> Next {
     deliver(me, cpu, t, result).unwrap_or_else(|| wait_for_seat(me))
 }
@@ -63,11 +64,10 @@ pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: is
     None
 }
 
-/// The call itself, with tick and kick blocked; only an interrupt for a signal that `t` can
-/// take ends it early.
+/// Makes the call with tick and kick blocked; only an interrupt for a signal that `t` can take ends it early.
 ///
-/// `until` is when the CPU, which the carrier keeps loosely, is wanted. `look` is what the carrier of a process that is
-/// alone does when a handler has something for it.
+/// `until` is when the CPU, which the carrier keeps loosely, is wanted. `look` runs in a process without a service
+/// thread when a handler has something for the carrier.
 pub(crate) fn waiting_call(
     me: &'static Carrier,
     t: ThreadIdx,
@@ -79,7 +79,7 @@ pub(crate) fn waiting_call(
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
     let mut mask = Mask { closed: false };
-    // The tick of a process that is alone comes to the wait.
+    // In a process without a service thread, the tick ends the wait.
     let mut timed = None;
     if !k.m.service.is_alone() {
         timed = mask.close(k, &call, until);
@@ -90,7 +90,7 @@ pub(crate) fn waiting_call(
             look(k);
         }
         if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
-            // Its time goes on while it is made again.
+            // The time limit keeps running while the call is repeated.
             let gone = k.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
             timed = mask.close(k, &shortened(&call, gone), until);
         }
@@ -119,7 +119,7 @@ pub(crate) fn waiting_call(
             r => r,
         };
         me.gs.interrupt.store(0, SeqCst);
-        // A tick or a request of a process that is alone, or a recall, has cut it short.
+        // It was cut short by a recall, or, without a service thread, by a tick or a request.
         if r > 0
             && (me.stirred.load(SeqCst) || me.is_recalled())
             && !k.host_interrupted(t)
@@ -147,14 +147,14 @@ pub(crate) fn waiting_call(
     k.m.accompany(t, result)
 }
 
-/// The mask of a carrier that waits.
+/// The mask of a waiting carrier.
 struct Mask {
-    /// It keeps the tick out.
+    /// Whether the tick is blocked.
     closed: bool,
 }
 
 impl Mask {
-    /// Keeps the tick out of the call: by a form of it that takes a mask, if there is one.
+    /// Blocks the tick during the call: through a form of the call that takes a mask, if there is one.
     fn close(&mut self, k: &Process, call: &Call, until: Option<Nanos>) -> Option<TimedWait> {
         let timed = TimedWait::of(call, until, || k.m.clock(Clock::Monotonic));
         if timed.is_none() {
@@ -175,7 +175,7 @@ impl Mask {
     }
 }
 
-/// The call with so much less of its time.
+/// The call with its time limit reduced by `gone`.
 fn shortened(call: &Call, gone: Nanos) -> Call {
     let mut call = *call;
     let at = match call.nr {
@@ -189,15 +189,15 @@ fn shortened(call: &Call, gone: Nanos) -> Call {
     call
 }
 
-/// The CPU that the carrier has kept loosely is wanted: a spare gets it. False if there is none; then the carrier serves it
-/// again.
+/// Gives a spare the CPU that the carrier has kept loosely and that is wanted. False if there is no spare; then the
+/// carrier serves the CPU again.
 fn give_cpu_up(me: &'static Carrier) -> bool {
     let (k, cpu) = (me.process(), me.cpu());
     !k.m.seats.return_from_host(cpu, me) || k.m.seats.hand_over(cpu, &k.m.carriers)
 }
 
-/// Waits in place of a call that no longer does: EINTR, as if it had been interrupted, so that it is made again. `None` if its
-/// answer is what the program is to have.
+/// Waits in place of a call that does not wait any more. EINTR, as if it had been interrupted, so that it is made
+/// again; `None` if the call's result is final.
 fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
     let mut one = Linux(k).waits_still(t, call)?;
     let signals = size_of::<u64>() as u64;
@@ -205,8 +205,8 @@ fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
     Some(abi::Errno::EINTR.to_ret())
 }
 
-/// Sleeps until another carrier assigns a seat or a host call. The caller is on the list of spares, put there by itself
-/// or by the carrier that took its seat.
+/// Sleeps until another carrier assigns a seat or a host call. The caller is on the list of spares, where it or the
+/// carrier that took its seat has put it.
 pub(crate) fn wait_for_seat(me: &'static Carrier) -> Next {
     let k = me.process();
     loop {

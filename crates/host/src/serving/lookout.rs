@@ -1,14 +1,15 @@
 //! The lookout: a spare that sleeps in the poller while every CPU is busy.
 //!
-//! Busy CPUs look for events at their ticks only, which is late for a real-time thread that waits for a descriptor. The first
-//! tick that finds that no idle CPU has looked since the one before posts a lookout.
+//! Busy CPUs poll for events at their ticks only, which is late for a real-time thread that waits for a descriptor. A
+//! tick posts a lookout if no idle CPU has polled since the tick before.
 //!
-//! **It takes nothing from idle carriers.** Linux wakes the sleeper that came last (`__add_wait_queue_exclusive` in `ep_poll`),
-//! so carriers that become idle after it are woken before it. Back from an event it would be the last itself, so it leaves if a carrier
-//! sleeps there by then, and the next tick that needs one posts another.
+//! **It takes nothing from idle carriers.** Linux wakes the sleeper that came last (`__add_wait_queue_exclusive` in
+//! `ep_poll`), so carriers that become idle after the lookout are woken before it. Returning from an event would make
+//! the lookout the last. So it leaves if a carrier sleeps there by then, and the next tick that needs one posts
+//! another.
 //!
-//! **It does not wake a saturated server for each request.** Where events come so fast that it hardly sleeps, it pauses
-//! between two looks, for longer each time, up to the length of a few ticks. While real-time threads are parked it does not.
+//! **It does not wake a saturated server for each request.** If events arrive so fast that it hardly sleeps, it pauses
+//! between two polls, each time longer, up to a few ticks. It does not pause while real-time threads are parked.
 
 use crate::base::os;
 use crate::carriers::carrier::{Carrier, LOOK_OUT};
@@ -19,14 +20,14 @@ use ids::{CpuId, Nanos};
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
-/// A shorter sleep says that events come fast.
+/// A shorter sleep means that events arrive fast.
 const SHORT: Nanos = Nanos(100_000);
-/// The lookout leaves after this many events in a row that no thread waited for.
+/// The lookout leaves after this many successive events that no thread waited for.
 const USELESS_MAX: u32 = 16;
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos(4_000_000);
 
-/// At a tick of a CPU, whose carrier, `me`, calls: posts a lookout if threads are parked and nobody looks.
+/// Called at a tick by the carrier `me`: posts a lookout if threads are parked and no carrier attends to the poller.
 #[inline]
 pub(crate) fn post_if_needed(me: &Carrier) {
     let k = me.process();
@@ -39,7 +40,7 @@ pub(crate) fn post_if_needed(me: &Carrier) {
 fn post(me: &Carrier, k: &Process) {
     let (m, all) = (&k.m, &k.m.identities);
     let base = all.base.load(SeqCst);
-    // A carrier that nobody addresses by its number, and that follows every change of the process's rights.
+    // A carrier that nobody needs in particular, and that follows every change of the process's rights.
     let fits = |c: &Carrier| !c.is_first() && c.identity.load(SeqCst) == base && c.tracing.parent.load(Relaxed) == 0;
     if all.mixed.load(SeqCst) || me.identity.load(SeqCst) != base || !m.poller.set_lookout() {
         return;
@@ -53,11 +54,11 @@ fn post(me: &Carrier, k: &Process) {
     }
 }
 
-/// The caller, woken as a spare, is the lookout. It is a spare again afterwards.
+/// Runs the lookout on the caller, woken as a spare. It becomes a spare again afterwards.
 pub(crate) fn look_out(me: &'static Carrier) {
     let k = me.process();
     let (m, poller) = (&k.m, &k.m.poller);
-    // A new one has the mask of its maker, which is bound to a host CPU.
+    // A new carrier has inherited a mask that is bound to a host CPU.
     me.placed.store(0, Relaxed);
     m.places.release();
     let (mut events, mut pause, mut useless) = ([Readiness::default(); EVENTS], Nanos::ZERO, 0);

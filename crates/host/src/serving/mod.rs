@@ -1,5 +1,5 @@
-//! Which carrier serves which CPU: when a thread waits in the host, when the host keeps a carrier or gives us too few of
-//! them, and when threads have different rights.
+//! Which carrier serves which CPU: when a thread waits in the host, when the host keeps a carrier or allows too few,
+//! and when threads have different rights.
 
 pub(crate) mod away;
 pub(crate) mod delegate;

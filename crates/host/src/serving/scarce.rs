@@ -1,19 +1,19 @@
-//! Too few carriers: what happens when the host gives us no more (RLIMIT_NPROC, `pids.max`, memory).
+//! Too few carriers: what happens when the host allows no more (RLIMIT_NPROC, `pids.max`, memory).
 //!
 //! Waiting calls are put off (`linux/src/put_off.rs`). This module decides which threads run.
 //!
-//! **A thread whose credentials no free carrier has** is held back for two milliseconds
-//! ([`Kernel::without_carrier`]), and its CPU runs others. Each identity of a thread has at least one carrier: a
-//! change of credentials happens on one of its own, and the first host thread stays with the base. That carrier is
-//! *asked*: if it serves a thread, the thread is held back a little longer, and the carrier is free or asleep on its
-//! CPU, whose seat is then exchanged with the asker's. If all are in host calls, one is called back. An idle CPU
+//! **A thread whose credentials no free carrier has** is held back for two milliseconds ([`Kernel::without_carrier`]),
+//! and its CPU runs others. Each identity of a thread has at least one carrier: a change of credentials happens on a
+//! carrier of the thread's own, and the first host thread stays with the base. That carrier is *asked*: if it serves a
+//! thread, the thread is held back a little longer, which makes the carrier free or lets it sleep on its CPU; then its
+//! seat is exchanged with the asker's. If all carriers of the identity are in host calls, one is recalled. An idle CPU
 //! keeps its carrier, whatever its credentials.
 //!
 //! **A CPU without a carrier** is *visited*: each round the watcher asks a carrier of another CPU to serve it, which
-//! leaves that CPU without one. If there are more CPUs than carriers they take turns, for a round or more each.
+//! leaves that CPU without one. If there are more CPUs than carriers, they take turns of a round or more each.
 //!
-//! Both requests are a mark and a kick; a carrier reads the mark after it has answered a tick or a kick, before it sleeps,
-//! and when it wakes up. Nobody asks a carrier that has a mark, so none sleeps with one.
+//! Both requests are a mark and a kick. A carrier reads the mark after it has answered a tick or a kick, before it
+//! sleeps, and when it wakes up. A carrier that has a mark is not asked again, so none sleeps with one.
 //!
 //! [`Kernel::without_carrier`]: kernel::Kernel::without_carrier
 
@@ -25,32 +25,33 @@ use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Machine, Next, Unserved};
 use sync::atomic::Ordering::*;
 
-/// How long a thread is held back for want of a carrier.
+/// How long a thread without a carrier is held back.
 const HELD_BACK: Nanos = Nanos::from_millis(2);
-/// How long a thread whose carrier is wanted is held back: the asker comes first.
+/// How long a thread whose carrier is wanted is held back: longer, so that the asker comes first.
 const GIVES_WAY: Nanos = Nanos::from_millis(5);
 
 const NOTHING: u32 = 0;
-/// To hold its thread back, because another thread needs a carrier with these rights.
+/// The request to hold its thread back, because another thread needs a carrier with these rights.
 const TO_GIVE_WAY: u32 = 1;
-/// To serve the CPU of that number less two.
+/// The request to serve a CPU, whose number is this less two.
 const TO_VISIT: u32 = 2;
 
-/// The chosen thread `t` of the caller's CPU, which is not loaded, needs a carrier with the identity `wanted`, and none could be had.
+/// Holds back the chosen thread `t` of the caller's CPU, which is not loaded: it needs a carrier with the identity
+/// `wanted`, and none is to be had.
 #[cold]
 pub(crate) fn hold_back(me: &'static Carrier, t: ThreadIdx, wanted: u32) -> Next {
     ask_for(me, wanted);
     me.process().without_carrier(me.cpu(), t, HELD_BACK)
 }
 
-/// Asks a thread on a carrier with this identity to give it up soon.
+/// Asks a thread on a carrier with this identity to give the carrier up soon.
 fn ask_for(me: &Carrier, identity: u32) {
     let k = me.process();
     let m = &k.m;
     let all = || m.carriers.with_identity(identity).filter(|c| c.gs.borrowed == 0 && c.number != me.number);
     for carrier in all().filter(|c| !c.waits.load(SeqCst)) {
         match seat_of(k, carrier) {
-            // The next attempt will get this carrier.
+            // The next attempt gets this carrier.
             Some((_, Seat::Parked)) => return,
             Some((cpu, Seat::Running)) => {
                 carrier.asked.0.store(TO_GIVE_WAY, SeqCst);
@@ -76,12 +77,12 @@ pub(crate) fn asleep(k: &Process, identity: u32) -> Option<(&'static Carrier, Cp
     all.filter_map(|c| seat_of(k, c).filter(|&(_, seat)| seat == Seat::Parked).map(|(cpu, _)| (c, cpu))).next()
 }
 
-/// The caller gives its CPU to `sleeper`, whose seat it takes. `None` if that one has woken up.
+/// Exchanges the caller's seat with that of `sleeper`. `None` if that one has woken up.
 pub(crate) fn exchange(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Option<Next> {
     me.process().m.seats.exchange_parked(other, sleeper, me).then(|| exchanged(me, sleeper, other))
 }
 
-/// The caller has both seats now, and nobody else looks for that carrier.
+/// Called with both seats, while nobody else looks for that carrier.
 pub(crate) fn exchanged(me: &'static Carrier, sleeper: &Carrier, other: CpuId) -> Next {
     let cpu = me.cpu();
     me.process().m.seats.pass_on(cpu, sleeper);
@@ -94,13 +95,13 @@ fn sit_down(me: &'static Carrier, cpu: CpuId) -> Next {
     me.process().take_seat(cpu)
 }
 
-/// The caller has been kicked, or was woken, and `next` is what its CPU does now: unless it has been asked for something.
+/// Answers a request, if the caller has one; otherwise its CPU does `next`. Called after a kick or a wake-up.
 #[inline]
 pub(crate) fn look(me: &'static Carrier, next: Next) -> Next {
     if is_asked(me) { answer(me, next) } else { next }
 }
 
-/// Whether somebody waits for an answer of this carrier's.
+/// Whether somebody waits for this carrier's answer.
 #[inline]
 pub(crate) fn is_asked(me: &Carrier) -> bool {
     me.asked.0.load(Relaxed) != NOTHING
@@ -121,7 +122,7 @@ fn answer(me: &'static Carrier, next: Next) -> Next {
     }
 }
 
-/// The caller leaves its CPU, and serves this one. `None` if somebody else does.
+/// The caller leaves its CPU and serves `cpu`. `None` if another carrier does.
 fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
     let (k, mine) = (me.process(), me.cpu());
     if !k.m.seats.take_empty(cpu, me) {
@@ -132,12 +133,12 @@ fn visit(me: &'static Carrier, cpu: CpuId) -> Option<Next> {
     }
     k.leave_seat(mine);
     k.m.seats.leave_empty(mine);
-    // Wake-ups until then have kicked the caller: the watcher looks at that CPU next.
+    // Wake-ups until then have kicked the caller: the watcher checks that CPU next.
     k.m.service.watch();
     Some(sit_down(me, cpu))
 }
 
-/// The watcher looks at a CPU without a carrier. Says whether it has to look again.
+/// The watcher's check of a CPU without a carrier. Returns whether it must check again.
 pub(crate) fn look_after(k: &Process, cpu: CpuId) -> bool {
     let due = match k.unserved(cpu) {
         Unserved::Nothing => return false,
@@ -145,7 +146,7 @@ pub(crate) fn look_after(k: &Process, cpu: CpuId) -> bool {
         Unserved::Until(at) => at <= os::clock_gettime(1),
     };
     if due {
-        // With a carrier that the host gives us after all.
+        // Tries to get a new carrier from the host.
         k.m.seats.kick(cpu, &k.m.carriers);
         if k.m.seats.look(cpu).0 == Seat::Empty {
             ask_to_visit(k, cpu);
@@ -154,7 +155,7 @@ pub(crate) fn look_after(k: &Process, cpu: CpuId) -> bool {
     true
 }
 
-/// Asks the next CPU's carrier; if it is in a host call, that is called back.
+/// Asks the next CPU's carrier; recalls it if it is in a host call.
 fn ask_to_visit(k: &Process, cpu: CpuId) {
     let (m, cpus) = (&k.m, k.config().cpus);
     for other in (1..cpus).map(|i| CpuId(((cpu.index() + i) % cpus) as u16)) {

@@ -1,32 +1,31 @@
 //! Taking a CPU from a carrier that the host keeps.
 //!
-//! Most host calls are taken to be short and are made with the seat ([`kernel::Next::Inline`]):
-//! giving it up and taking it back would cost more than the call. When one lasts after
-//! all (a slow disk, a server that is away, a gigabyte to be zeroed) and threads wait for the CPU,
-//! the watcher gives the CPU to a spare; the carrier notices when it returns, and its thread has then been
-//! waiting for a host call like any other.
+//! Most host calls are expected to be short and are made with the seat ([`kernel::Next::Inline`]): giving it up and
+//! taking it back would cost more than the call. If one lasts after all (a slow disk, an absent server, a gigabyte to
+//! zero) and threads wait for the CPU, the watcher gives the CPU to a spare. The carrier notices when it returns; its
+//! thread is then treated as one that waited for a host call.
 //!
-//! Two words of the carrier decide who has the CPU. `inline` is odd during a call and changes with
-//! every call. `taken` goes
+//! Two words of the carrier decide who has the CPU. `inline` is odd during a call and changes with every call. `taken`
+//! has these transitions:
 //!
 //! | from | to | by | meaning |
 //! |---|---|---|---|
-//! | `FREE` | `ASKED` | watcher | if you return now, look closer |
+//! | `FREE` | `ASKED` | watcher | if the carrier returns now, it must look closer |
 //! | `ASKED` | `FREE` | either | the carrier has returned and keeps the CPU |
 //! | `ASKED` | `TAKEN` | watcher | the CPU is the watcher's |
-//! | `TAKEN` | `GIVEN` | watcher | its thread waits, the seat is a spare's |
-//! | `GIVEN` | `FREE` | carrier | noticed |
+//! | `TAKEN` | `GIVEN` | watcher | its thread waits, a spare has the seat |
+//! | `GIVEN` | `FREE` | carrier | the carrier has noticed |
 //!
-//! **Why not both have it.** The carrier's way back is two plain accesses: it stores `inline`, then
-//! loads `taken`. The watcher stores `ASKED`, has every running host thread of the process
-//! pass a full barrier (`membarrier(2)`), and then loads `inline`. If it still finds the call that
-//! it meant, the carrier's store comes after that barrier, and so does its load of `taken`, which finds
-//! `ASKED` or more. From there on a compare-exchange of that word decides: `ASKED` to `FREE` by the carrier,
-//! or to `TAKEN` by the watcher, not both. A carrier that finds `FREE` was not meant or was let go.
+//! **Why not both have it.** The carrier's way back is two plain accesses: it stores `inline`, then loads `taken`. The
+//! watcher stores `ASKED`, makes every running host thread of the process pass a full barrier (`membarrier(2)`), and
+//! then loads `inline`. If it still finds the same call, the carrier's store comes after that barrier, and so does its
+//! load of `taken`, which finds `ASKED` or a later state. From there on a compare-exchange of that word decides:
+//! `ASKED` to `FREE` by the carrier, or to `TAKEN` by the watcher, never both. A carrier that finds `FREE` was not
+//! asked or has been released.
 //!
-//! **Why no kick is lost.** A kicker publishes its reason and then reads the seat. If it
-//! read the old carrier, the reason was visible before the seat changed, and the new carrier
-//! looks at everything when it sits down ([`kernel::Trap::Seated`]).
+//! **Why no kick is lost.** A kicker publishes its reason and then reads the seat. If it read the old carrier, the
+//! reason was visible before the seat changed, and the new carrier checks everything when it takes its seat
+//! ([`kernel::Trap::Seated`]).
 
 use crate::base::{neighbour, os};
 use crate::carriers::carrier::Carrier;
@@ -40,10 +39,10 @@ use kernel::{Call, ELSEWHERE, Machine, Next};
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
-/// The result of a call that a tick or a kick has kept from beginning.
+/// The result of a call that a tick or a kick kept from beginning.
 const NOT_BEGUN: isize = Errno::ERESTARTNOINTR.to_ret();
 
-/// Makes a call that is taken to be short.
+/// Makes a call that is expected to be short.
 pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     let k = me.process();
     let cpu = me.cpu();
@@ -51,7 +50,7 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     me.inline.call.store(before.wrapping_add(1), Release);
     compiler_fence(SeqCst);
     let r = match call.nr & ELSEWHERE {
-        // A tick or a kick that came just before would not end the call, and might be the last.
+        // A tick or a kick just before would not end the call, and might be the last one.
         0 if me.gs.pending.load(Relaxed) != 0 => NOT_BEGUN,
         0 => os::interruptible(&call),
         _ => neighbour::call(&k.m, |tid| k.m.ids.owner(tid, k.process().uid()), &call),
@@ -72,7 +71,8 @@ pub(crate) fn call(me: &'static Carrier, t: ThreadIdx, call: Call) -> Next {
     away::come_back(me, cpu, t, r)
 }
 
-/// Makes the call of a controlled run. To start over would be one more choice, which a repeated run does not have at this place.
+/// Makes the call of a controlled run. Starting over would be an additional choice, which a repeated run does not have
+/// here.
 #[cold]
 fn insist(me: &Carrier, call: &Call) -> isize {
     loop {
@@ -84,7 +84,7 @@ fn insist(me: &Carrier, call: &Call) -> isize {
     }
 }
 
-/// Takes `cpu` from `carrier` for a spare if it still is in that call there.
+/// Takes `cpu` from `carrier` for a spare, if it is still in that call there.
 pub(crate) fn take(k: &Process, cpu: CpuId, carrier: &Carrier, call: u32) -> bool {
     let m = &k.m;
     let Some(spare) = m.carriers.spare_or_new() else { return false };
@@ -97,7 +97,7 @@ pub(crate) fn take(k: &Process, cpu: CpuId, carrier: &Carrier, call: u32) -> boo
         return false;
     }
     if let Some(t) = k.set_aside(cpu, os::cpu_time_of(carrier.tid.load(Relaxed))) {
-        // From now on a signal for the thread ends its call; one that came before does so here.
+        // From now on a signal for the thread ends its call; this handles one that came before.
         m.host_carrier(t).store(carrier.number + 1, SeqCst);
         if k.host_interrupted(t) {
             m.interrupt(t);
@@ -112,15 +112,15 @@ pub(crate) fn take(k: &Process, cpu: CpuId, carrier: &Carrier, call: u32) -> boo
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 
-/// Asks for the use of [`barrier`]: once in a process, before it has a second host thread, for then the
-/// host would wait for a grace period of its RCU, some 10 ms (`sync_runqueues_membarrier_state`), and the end of a
-/// short program with it. Where the host refuses, nothing is taken over.
+/// Registers for the use of [`barrier`], once per process and before it has a second host thread: later, the host would
+/// wait for a grace period of its RCU, some 10 ms (`sync_runqueues_membarrier_state`), and delay the end of a short
+/// program. If the host refuses, nothing is taken over.
 pub(crate) fn prepare() {
     // SAFETY: has no effect on memory.
     unsafe { arch::syscall!(os::nr::MEMBARRIER, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) };
 }
 
-/// Every running host thread of the process passes a full barrier.
+/// Makes every running host thread of the process pass a full barrier.
 pub(crate) fn barrier() -> bool {
     // SAFETY: has no effect on memory but to order it.
     unsafe { arch::syscall!(os::nr::MEMBARRIER, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0 }

@@ -1,8 +1,8 @@
-//! `poll(2)`, `epoll_wait(2)` and `epoll_pwait(2)` of a carrier, in the forms that take a mask and a time in nanoseconds (`ppoll(2)`,
-//! `epoll_pwait2(2)`).
+//! `poll(2)`, `epoll_wait(2)` and `epoll_pwait(2)` of a carrier, in the forms that take a mask and a time in
+//! nanoseconds (`ppoll(2)`, `epoll_pwait2(2)`).
 //!
-//! So the wait needs no call that changes the carrier's mask. And it can end when the CPU that the carrier has left is
-//! wanted, so that the CPU needs no other carrier until then.
+//! The wait then needs no separate call to change the carrier's mask. It can also end when the CPU that the carrier has
+//! left is wanted, so that the CPU needs no other carrier until then.
 
 use crate::base::dispositions::WAITING_MASK;
 use crate::base::os::{self, nr};
@@ -10,37 +10,37 @@ use abi::Errno;
 use ids::Nanos;
 use kernel::Call;
 
-/// One such wait. Its clock is CLOCK_MONOTONIC, as that of the CPU's timeouts.
+/// One such wait. Its clock is CLOCK_MONOTONIC, like that of the CPU's timeouts.
 pub(crate) struct TimedWait {
     call: Call,
-    /// The program's own time; `None`: for ever.
+    /// The program's own time limit; `None`: none.
     span: Option<Nanos>,
     /// A wait on a CPU with a timeout.
     limited: Option<Limited>,
 }
 
 struct Limited {
-    /// When the program's time is over.
+    /// When the program's time limit ends.
     end: Option<Nanos>,
-    /// When the CPU is wanted. `None`: somebody else has it.
+    /// When the CPU is wanted; `None`: another carrier has it.
     until: Option<Nanos>,
-    /// The clock as it was read just now.
+    /// The last reading of the clock, if it was just taken.
     now: Option<Nanos>,
 }
 
-/// What has ended a wait.
+/// How a wait has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     /// The host has answered.
     Answered,
     /// The CPU is wanted. The next wait lasts as long as the program says.
     CpuWanted,
-    /// A filter above us knows the call but not this form of it.
+    /// A seccomp filter of an outer program knows the call but not this form of it.
     Forbidden,
 }
 
 impl TimedWait {
-    /// `None` if the call has no such form. The clock is read only if the CPU is wanted some time.
+    /// `None` if the call has no such form. The clock is read only if the CPU has a timeout.
     pub(crate) fn of(call: &Call, until: Option<Nanos>, clock: impl Fn() -> Nanos) -> Option<TimedWait> {
         let ms = match call.nr {
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3],
@@ -63,7 +63,7 @@ impl TimedWait {
         if self.call.nr != nr::POLL && self.limited.is_none() {
             return os::interruptible(&Call { nr: nr::EPOLL_PWAIT, args: [a, b, c, ms, mask, size] });
         }
-        // The host writes what is left of it.
+        // The host overwrites it with the remaining time.
         let mut time = self.left(clock).map(|left| [left.0 / 1_000_000_000, left.0 % 1_000_000_000]);
         let time = time.as_mut().map_or(0, |time| time.as_mut_ptr() as u64);
         os::interruptible(&match self.call.nr {
@@ -72,14 +72,14 @@ impl TimedWait {
         })
     }
 
-    /// How long it may last from now on.
+    /// The time it may still last.
     fn left(&mut self, clock: impl Fn() -> Nanos) -> Option<Nanos> {
         let Some(limited) = &mut self.limited else { return self.span };
         let first = [limited.end, limited.until].into_iter().flatten().min()?;
         Some(first.since(limited.now.take().unwrap_or_else(clock)))
     }
 
-    /// What this answer means.
+    /// What the host's answer means.
     #[must_use]
     pub(crate) fn ended_by(&mut self, answer: isize, clock: impl Fn() -> Nanos) -> Ended {
         if [Errno::ENOSYS, Errno::EPERM].iter().any(|error| answer == error.to_ret()) {

@@ -1,4 +1,4 @@
-//! Controlled runs (`entresol chaos`): virtual time, breakpoints, and when nothing can run.
+//! Controlled runs (`entresol chaos`): virtual time, breakpoints, and what happens when nothing can run.
 
 use crate::base::os;
 use crate::base::points::{self, Point};
@@ -16,15 +16,15 @@ use sync::atomic::{AtomicU32, Ordering::*};
 
 /// Virtual time between two scheduling points.
 const POINT: Nanos = Nanos::from_micros(1);
-/// Threads that wait for the world outside are given so much time before virtual time leaps over a sleep.
+/// How long threads that wait for the outside world get before virtual time leaps over a sleep.
 const GRACE: Nanos = Nanos::from_millis(20);
-/// The time between two looks at the thread that runs: it may be waiting for others in a loop.
+/// The time between two checks of the running thread, which may be waiting for others in a loop.
 const WATCH: Nanos = Nanos::from_millis(5);
-/// The time between two looks at whether the command has seen what it is to see.
+/// The time between two checks whether the command has seen a state.
 const LOOK: Nanos = Nanos::from_micros(200);
 
 impl Host {
-    /// Virtual time goes on by one scheduling point.
+    /// Advances virtual time by one scheduling point.
     pub(crate) fn pass_point(&self) {
         self.pass_to(self.clock.now() + POINT);
     }
@@ -35,12 +35,12 @@ impl Host {
     }
 }
 
-/// When the host's clock is to look at the thread that runs.
+/// When the host's clock must interrupt the running thread for a check.
 pub(crate) fn look_at() -> Nanos {
     os::clock_gettime(1) + WATCH
 }
 
-/// The kernel hears of an interruption by the host, if the run is controlled.
+/// Tells the kernel of an interruption by the host, if the run is controlled.
 #[inline]
 pub(crate) fn note_interrupt(k: &Process) {
     if k.is_controlled() {
@@ -53,13 +53,13 @@ pub(crate) fn sleep_until(k: &Process, until: Nanos) -> Nanos {
     os::clock_gettime(1) + until.since(k.m.clock.now()).min(GRACE)
 }
 
-/// Virtual time leaps there, unless it is past it.
+/// Makes virtual time leap to `until`, unless it is past it.
 pub(crate) fn leap(k: &Process, until: Nanos) {
     k.m.pass_to(until.max(k.m.clock.now()));
 }
 
-/// The CPU of a controlled run has nothing to run until this time. `None`: something may come from outside, so the carrier
-/// sleeps.
+/// The CPU of a controlled run has nothing to run until this time. `None`: the carrier must sleep, because something
+/// may arrive from outside.
 pub(crate) fn idle(me: &Carrier, until: Option<Nanos>) -> Option<Next> {
     let (k, cpu) = (me.process(), me.cpu());
     if me.gs.pending.load(Relaxed) != 0 || k.waits_for_outside() {
@@ -77,8 +77,8 @@ pub(crate) fn idle(me: &Carrier, until: Option<Nanos>) -> Option<Next> {
     }
 }
 
-/// In the handler: a thread has come to a breakpoint. It goes on in the copy of the instruction, after others where the run is
-/// controlled; in a child, which is not, at once.
+/// Called in the handler when a thread has reached a breakpoint. It continues in the copy of the instruction; in a
+/// controlled run, after threads that are chosen first. A child is not controlled and continues at once.
 pub(crate) fn come(point: &Point, frame: &mut HostFrame) {
     frame.set_rip(point.stub);
     if !arch::base::has_gs() || Carrier::me().gs.borrowed != 0 || !Carrier::my_process().is_controlled() {
@@ -92,7 +92,7 @@ pub(crate) fn come(point: &Point, frame: &mut HostFrame) {
     }
 }
 
-/// On the kernel's stack: notes where the thread was found, if that was at a breakpoint, and says whether it was.
+/// Called on the kernel stack: notes the thread's position if it is at a breakpoint; returns whether it is.
 pub(crate) fn note(me: &Carrier) -> bool {
     let place = me.fault.point.swap(0, Relaxed);
     if place == 0 {
@@ -111,7 +111,7 @@ pub(crate) fn note(me: &Carrier) -> bool {
 /// Waits until the command has seen this state.
 pub(crate) fn hold(k: &Process, state: State) {
     let Some(log) = k.controlled_log() else { return };
-    // It answers when the command asks where threads are.
+    // The service thread answers when the command asks where threads are.
     alone::end(k);
     let word = AtomicU32::new(0);
     log.set_state(state);

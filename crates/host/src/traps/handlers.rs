@@ -1,4 +1,4 @@
-//! The host's signals.
+//! Handlers of the host's signals.
 //!
 //! Every handler runs on the carrier's signal stack with all signals blocked, checks where the carrier was, and does
 //! one of three things: it leaves a mark (the carrier is in the kernel and will check), changes where the carrier
@@ -34,7 +34,7 @@ pub fn install() {
     }
 }
 
-/// The signal that stands for a kick or an interrupt when the host had no room to queue them: does what both would.
+/// The signal in place of a kick or an interrupt that the host had no room to queue: does what both would.
 fn without_room(me: &Carrier, frame: &mut HostFrame) {
     identity::called(me);
     me.called_in_poller();
@@ -47,7 +47,7 @@ fn without_room(me: &Carrier, frame: &mut HostFrame) {
     }
 }
 
-/// A call that is taken to be short ends, or does not begin, so that the kernel sees what has come.
+/// Ends a call that was expected to be short, or keeps it from beginning, so that the kernel sees what has arrived.
 fn end_short_call(me: &Carrier, frame: &mut HostFrame) {
     if me.inline.current().is_none() {
         return;
@@ -58,13 +58,13 @@ fn end_short_call(me: &Carrier, frame: &mut HostFrame) {
     }
 }
 
-/// The message of the kick that has arrived.
+/// The mark of a kick that has arrived.
 fn kicked(me: &Carrier) -> u32 {
     me.kicked.store(false, Release);
     pending::KICK
 }
 
-/// Tick, kick and ring. Each clears its own mark only: the other signal may still be on its way.
+/// Tick, kick and ring. Each clears only its own mark, because the other signal may still be on its way.
 unsafe extern "C" fn on_tick(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -116,7 +116,7 @@ unsafe extern "C" fn on_interrupt(_signal: i32, info: *const HostInfo, frame: *m
     }
 }
 
-/// A signal that somebody else has sent.
+/// A signal that another process has sent.
 fn note(info: &HostInfo, frame: &mut HostFrame) {
     let me = arch::base::has_gs().then(Carrier::me);
     match me {
@@ -127,7 +127,7 @@ fn note(info: &HostInfo, frame: &mut HostFrame) {
     }
 }
 
-/// A system call from a place that is not patched.
+/// A system call from a site that is not patched.
 unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -136,8 +136,7 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
         return sent_or_fault(info, frame);
     }
     if info.architecture() != AUDIT_ARCH_X86_64 {
-        // The call came by `int $0x80`, whose numbers are those of another table. Answer as a host without 32-bit calls
-        // does.
+        // The call came by `int $0x80`, which uses another table of numbers. Answer like a host without 32-bit calls.
         return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
     let rip = frame.rip();
@@ -150,8 +149,8 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
     frame.clear_flags(flag::TF);
 }
 
-/// The thread makes a system call with flags that the entries do not keep: all of its state is copied out, as for a
-/// preemption, and the flags come back with that. False in a vfork child, which has no kernel to enter, or without memory.
+/// A system call with flags that the entries do not keep: copies the thread's whole state out, as for a preemption, so
+/// that the flags are restored. False in a vfork child, which has no kernel to enter, or without memory.
 fn copy_call(frame: &mut HostFrame, rip: u64, library: u32) -> bool {
     if !arch::base::has_gs() || Carrier::me().gs.borrowed == BORROWED || !preempt(Carrier::me(), frame) {
         return false;
@@ -161,14 +160,14 @@ fn copy_call(frame: &mut HostFrame, rip: u64, library: u32) -> bool {
     context.rip = rip;
     context.call = context.r[reg::RAX] as u32;
     context.library = library;
-    // As the instruction leaves them.
+    // As the `syscall` instruction leaves them.
     context.r[reg::RCX] = rip;
     context.r[reg::R11] = context.rflags;
     frame.set_rip(entry::entresol_entry_copied as *const () as u64);
     true
 }
 
-/// Faults, and those signals sent by somebody.
+/// Faults, and the same signals when they are sent.
 unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -187,7 +186,7 @@ fn sent_or_fault(info: &HostInfo, frame: &mut HostFrame) {
     fault(info, frame);
 }
 
-/// A flag of the program's that traps in the image. False if the trap is for another reason.
+/// A flag of the program's that traps in the image. False if the trap has another cause.
 fn trapped_by_flag(info: &HostInfo, frame: &mut HostFrame) -> bool {
     let flag = match (info.signal, info.code) {
         (SIGTRAP, si_code::TRAP_TRACE) => flag::TF,
@@ -228,7 +227,7 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
         ));
     }
     if (info.signal, info.code) == (SIGTRAP, si_code::TRAP_TRACE) && sites::is_within(rip, frame.reg(reg::RCX)) {
-        // The program knows of one instruction there, which has not been made yet.
+        // For the program this is one instruction, which has not been executed yet.
         return;
     }
     if !arch::base::has_gs() {

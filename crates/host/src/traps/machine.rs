@@ -29,7 +29,8 @@ impl linux::Host for Host {
     fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize {
         let call = Call { nr, args: Arg::words(args) };
         let result = match limit {
-            // SAFETY: the program's own call on its behalf, or one of the personality's about memory that it has lent.
+            // SAFETY: the program's own call on its behalf, or one of the personality's about memory that it has
+            // provided.
             None => unsafe { arch::raw::syscall(nr, call.args.map(|a| a as usize)) },
             Some(limit) => call_within(self, &call, limit),
         };
@@ -44,7 +45,7 @@ impl linux::Host for Host {
         let Some(number) = self.host_carrier(t).load(SeqCst).checked_sub(1) else { return false };
         let mut bytes = [0; 512];
         let stat = task::read(self.carriers.get(number).tid.load(Relaxed), "stat", &mut bytes);
-        // A host without `/proc` does not say it.
+        // Without `/proc` this cannot be known.
         task::after_name(stat).is_none_or(|rest| !rest.starts_with('R'))
     }
 }
@@ -69,7 +70,7 @@ impl Machine for Host {
 
     fn kick(&self, cpu: CpuId) {
         let k = Carrier::my_process();
-        // A second carrier may receive signals that the first would not know of, so the service thread must be there.
+        // A second carrier may receive signals that the first would not learn of, so the service thread must exist.
         if self.service.is_alone() && cpu != Carrier::my_cpu() {
             alone::end(k);
         }
@@ -89,7 +90,7 @@ impl Machine for Host {
         self.want_watch(cpu);
         self.clock.keep();
         let me = Carrier::me();
-        // Virtual time passes at scheduling points, where the kernel looks at it, or leaps while the CPU is idle.
+        // Virtual time advances at scheduling points, where the kernel checks it, or leaps while the CPU is idle.
         let (at, then) = if self.clock.stands().is_some() { (controlled::look_at(), None) } else { (at, then) };
         me.alarms.set(&self.service, me.tid.load(Relaxed), at, then);
     }
@@ -180,7 +181,7 @@ impl Machine for Host {
     #[inline(always)]
     fn save(&self, t: ThreadIdx) {
         self.with_context(t, |c| {
-            // Not what is loaded here, but what the kernel says: were they not the same, the claim would tell.
+            // Compare with what the kernel says, not with what is loaded: if they differed, the claim would show it.
             // SAFETY: this carrier's own block.
             if unsafe { (*base::gs()).fs_base_due } == 0 {
                 c.fs_base = base::fs_base();
@@ -217,7 +218,7 @@ impl Machine for Host {
             how => how,
         };
         match how {
-            // One store: `how` shall not pass through memory for it.
+            // One store, so that `how` does not pass through memory.
             Resume::Result(value) => self.with_context(t, |c| c.r[reg::RAX] = value as u64),
             Resume::Call(instead) => self.set_call(t, instead),
             Resume::Registers(r) => self.set_registers(t, r),
@@ -262,7 +263,7 @@ impl Machine for Host {
                     true
                 }
             };
-            // It may be a part of what the program wrote there, which the processor may not load.
+            // A partial copy of what the program wrote, which XRSTOR may reject.
             if !copied {
                 xstate::init(bytes);
             }
@@ -290,7 +291,7 @@ impl Machine for Host {
             return stops::show(info);
         }
         let noted = self.faulting.swap(0, Relaxed) == u64::from(t.0 + 1) << 32 | signal as u64;
-        // The note may be of an earlier fault that a handler took.
+        // The note may be of an earlier fault, which a handler took.
         let fault = noted && info.code() > 0 && self.faulting_at.load(Relaxed) == self.registers(t).rip;
         if why == Raise::Terminate && self.clock.stands().is_some() {
             controlled::hold(Carrier::my_process(), chaos::log::State::Dying);
@@ -301,7 +302,7 @@ impl Machine for Host {
         if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
         }
-        // A breakpoint is reported behind its instruction: that one would not come again.
+        // A breakpoint is reported behind its instruction, which would not trap again.
         if fault && why == Raise::Terminate && signal != SIGTRAP {
             // The instruction faults again, and the host sees the program's own state.
             die_again(signal);
@@ -337,17 +338,17 @@ fn signals_changed(k: &Process, change: SignalChange) {
         }
         SignalChange::SimpleStops => {}
     }
-    // The host's new action replaces the machine's own handler, which is installed again.
+    // The new action at the host replaces our own handler, so install that again.
     alone::reinstall(k, 1 << (Signal::CHLD.raw() - 1));
     stops::changed(k);
 }
 
-/// Makes a call that the carrier's timer ends after this time.
+/// Makes a call that the carrier's timer ends after `limit`.
 fn call_within(m: &Host, call: &Call, limit: Nanos) -> isize {
     let me = Carrier::me();
     me.brief.store(true, Relaxed);
     let result = loop {
-        // A tick from here on is seen: by the call if it has not begun.
+        // A tick from here on is noticed: it keeps the call from beginning, or interrupts it.
         me.gs.interrupt.store(0, SeqCst);
         let at = os::clock_gettime(CLOCK_MONOTONIC) + limit;
         me.alarms.set(&m.service, me.tid.load(Relaxed), at, None);
@@ -389,7 +390,7 @@ impl Host {
         }
     }
 
-    /// On the path that ensures that threads queued on `cpu` get their turn: the CPUs are watched if there are any.
+    /// Turns the watcher on if threads are queued on `cpu`. This path ensures that they get their turn.
     #[inline]
     fn want_watch(&self, cpu: CpuId) {
         if !self.service.watches.load(Relaxed) && Carrier::my_process().sched.queued(cpu) > 0 {
@@ -397,7 +398,7 @@ impl Host {
         }
     }
 
-    /// The thread goes to the common entry once more, as if the site had jumped there.
+    /// Sends the thread to the common entry once more, as if its site had jumped there.
     #[inline(never)]
     fn set_call(&self, t: ThreadIdx, instead: Option<usize>) {
         self.with_context(t, |c| self.restart(c, instead));
@@ -408,7 +409,7 @@ impl Host {
         self.with_context(t, |c| self.replace_registers(c, registers));
     }
 
-    /// Saves the thread's state that is still in this carrier's registers, for another carrier to continue with.
+    /// Saves what is still in this carrier's registers of the thread's state, so that another carrier can continue it.
     pub(crate) fn leave_behind(&self, t: ThreadIdx) {
         if self.claim(t).load(Relaxed) == Carrier::me().number + 1 {
             self.save(t);

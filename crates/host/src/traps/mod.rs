@@ -1,5 +1,5 @@
-//! From the host's signals and the entries to the kernel, and from its decisions to a resumed thread; what the kernel asks
-//! of the machine. Nothing is above.
+//! The highest layer: from the host's signals and the entries to the kernel, from its decisions to a resumed thread,
+//! and what the kernel asks of the machine.
 
 mod controlled;
 pub mod handlers;

@@ -1,7 +1,7 @@
 //! From a trap to the kernel, and from the kernel's decision to a resumed thread.
 //!
-//! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing
-//! here waits but [`idle`] and what [`away`] is for.
+//! All of this runs on the carrier's kernel stack, which is empty at every entry. Nothing here waits except [`idle`]
+//! and the users of [`away`].
 
 use crate::base::{os, report};
 use crate::carriers::ahead::Seen;
@@ -26,15 +26,15 @@ use linux::Linux;
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
-/// The library number of calls that came by dispatch.
+/// The library number of calls that arrived by dispatch.
 pub const DISPATCHED: u32 = 0;
 
-/// How often an idle CPU looks around before its carrier sleeps, at least, where the most is [`IDLE_LOOKS`]: after sleeps that were all longer than it would have looked around.
+/// The fewest polls of an idle CPU before its carrier sleeps; the most is [`IDLE_LOOKS`]. See [`looks_after`].
 const IDLE_LOOKS_MIN: u32 = 20;
-/// How long a look takes, about.
+/// About how long a poll takes, in nanoseconds.
 const LOOK_NS: u64 = 66;
 
-/// Tells the entries where to go on.
+/// Sets the functions that the entries call.
 pub(crate) fn set_up() {
     entry::set_handlers(&entry::Handlers {
         call: on_other,
@@ -50,7 +50,7 @@ pub(crate) fn set_up() {
 
 const _: () = assert!(entry::SCHED_YIELD == abi::nr::SCHED_YIELD && entry::FUTEX == abi::nr::FUTEX);
 
-/// The beginning of every call; `None` if it is not for the kernel.
+/// The start of every call; `None` if it is not for the kernel.
 #[inline(always)]
 fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
     if Carrier::is_borrowed() {
@@ -66,12 +66,12 @@ fn enter(context: *mut Context) -> Option<Here<'static, Host>> {
     Some(here)
 }
 
-/// The call of a context: a copy, as the kernel writes the registers while it handles the call. It is made word by
-/// word: loads wider than the entry's stores just before would stall.
+/// A copy of a context's call, because the kernel overwrites the registers while it handles the call. Copied word by
+/// word: a load wider than the entry's recent stores would stall.
 #[inline(always)]
 fn call_of(context: *const Context) -> Call {
     use arch::context::reg;
-    // Of the number the host looks at the lower half alone (`do_syscall_64`).
+    // The host uses only the lower half of the number (`do_syscall_64`).
     let nr = word_of(context, reg::RAX) as i32 as usize;
     Call { nr, args: reg::ARGUMENTS.map(|at| word_of(context, at)) }
 }
@@ -82,8 +82,8 @@ fn word_of(context: *const Context, register: usize) -> u64 {
     unsafe { (&raw const (*context).r[register]).read_volatile() }
 }
 
-/// A system call that the kernel nearly always answers in registers: the entry has told which, so that only its part of
-/// [`Here::call`] is left here.
+/// A system call that the kernel nearly always answers in registers. The entry function says which call it is, so the
+/// compiler keeps only that part of [`Here::call`].
 #[inline(always)]
 fn on_call(context: *mut Context, call: impl FnOnce() -> Call) -> ! {
     leave(match enter(context) {
@@ -95,10 +95,10 @@ fn on_call(context: *mut Context, call: impl FnOnce() -> Call) -> ! {
     })
 }
 
-/// `sched_yield(2)`: from [`entry::entresol_entry_call`] and its twin, as the next two.
+/// `sched_yield(2)`: called from [`entry::entresol_entry_call`] and its twin, as are the next two.
 ///
-/// The commonest calls each have a function and so a stack frame of their own: what one of them needs to keep in
-/// memory is no matter to the others.
+/// Each of the commonest calls has its own function and so its own stack frame: what one of them spills does not affect
+/// the others.
 extern "C" fn on_yield(context: *mut Context) -> ! {
     on_call(context, || Call { nr: entry::SCHED_YIELD, args: [0; 6] })
 }
@@ -112,7 +112,7 @@ extern "C" fn on_futex(context: *mut Context) -> ! {
     })
 }
 
-/// `futex(2)` while there are borrowers, which wait for words of ours at the host.
+/// `futex(2)` while there are borrowers, which wait for our words at the host.
 extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
     if !Carrier::is_borrowed()
         && let Some(woken) = borrower::wake_borrowers(Carrier::my_process(), &call_of(context))
@@ -128,7 +128,8 @@ extern "C" fn on_futex_beside_borrowers(context: *mut Context) -> ! {
 /// Ends a system call.
 #[inline(always)]
 fn leave(context: *mut Context) -> ! {
-    // SAFETY: `load` has claimed and loaded it, or it was not given away; the functions for calls keep nothing to drop.
+    // SAFETY: `load` has claimed and loaded it, or it was not given away; the functions for calls leave nothing to
+    // drop.
     unsafe { entry::resume(context) }
 }
 
@@ -152,7 +153,7 @@ extern "C" fn on_other(context: *mut Context) -> ! {
     })
 }
 
-/// Any call, all of whose state the handler of a host signal has put into the context.
+/// Any call for which the handler of a host signal has copied the whole state into the context.
 extern "C" fn on_copied(context: *mut Context) -> ! {
     let call = call_of(context);
     let me = unborn::born();
@@ -187,7 +188,7 @@ fn borrowed_call(context: *mut Context) -> *mut Context {
     context
 }
 
-/// The buffer of a preemption that the thread has come back from.
+/// Releases the buffer of a preemption from which the thread has returned.
 #[cold]
 fn release_buffer(me: &Carrier, c: &mut Context) {
     let buffer = core::mem::replace(&mut c.xbuf, core::ptr::null_mut());
@@ -218,7 +219,7 @@ extern "C" fn on_preempt(_context: *mut Context, _: *mut Gs) -> *mut Context {
     follow(me, scarce::look(me, next))
 }
 
-/// A handler left a mark while the thread was on its way out. Entered from `entresol_again`.
+/// A handler left a mark while the thread was on its way out. Called from `entresol_again`.
 extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     let me = unborn::born();
     if Carrier::is_borrowed() {
@@ -229,7 +230,7 @@ extern "C" fn on_again(context: *mut Context, _: *mut Gs) -> *mut Context {
     }
     // SAFETY: the current thread's context.
     if unsafe { (*context).kind } == Kind::Full as u32 {
-        // The thread's x87 registers may be loaded already, but another that resumes from a plain call must find the
+        // The thread's x87 registers may be loaded already, but a thread that resumes from a plain call must find the
         // x87 stack empty.
         xstate::empty_x87();
     }
@@ -261,7 +262,7 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
     follow(me, wait_for_seat(me))
 }
 
-/// Does what the kernel decided until a thread can be resumed.
+/// Carries out the kernel's decisions until a thread can be resumed.
 #[inline(always)]
 fn follow(me: &'static Carrier, next: Next) -> *mut Context {
     match next {
@@ -277,7 +278,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
             alone::before_host(me, wanted != Wanted::Never);
         }
         next = match next {
-            // A forked child goes on in its parent's context.
+            // A forked child continues in its parent's context.
             Next::Run(t) if me.gs.borrowed == UNBORN => return me.process().m.contexts.get(t),
             Next::Run(_) if me.process().m.service.is_alone() && alone::heed(me) => {
                 me.process().trap(me.cpu(), Trap::Interrupt { timer: false, kick: true })
@@ -300,7 +301,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     }
 }
 
-/// The carrier makes a call that may wait.
+/// Makes a call that may wait.
 fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) -> Next {
     let k = me.process();
     let until = match wanted {
@@ -321,8 +322,8 @@ fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) 
 
 /// Carries out what the kernel leaves to the machine.
 ///
-/// Each of these has a frame of its own: one that made room for all would have a process that ends touch the pages that
-/// fork builds a kernel on.
+/// Each of these has its own stack frame. A frame with room for all of them would make an ending process touch stack
+/// pages on which fork builds a kernel.
 fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let k = me.process();
     Linux(k).prepare(&what);
@@ -360,7 +361,7 @@ fn load(me: &'static Carrier, t: ThreadIdx) -> *mut Context {
     load_here(me, t).unwrap_or_else(|| load_elsewhere(t))
 }
 
-/// Makes `t` the thread of this carrier; `None` if it has other rights than this carrier.
+/// Makes `t` the thread of this carrier; `None` if they have different rights.
 #[inline(always)]
 fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
     #[cfg(feature = "planted")]
@@ -379,7 +380,7 @@ fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
         resumed_twice(me, t, owner);
     }
     c.take(me.number);
-    // SAFETY: the thread is ours now; what was saved of it is loaded.
+    // SAFETY: the thread is ours now; this loads what was saved of it.
     unsafe {
         let gs = base::gs();
         (*gs).fs_base_due = 1;
@@ -395,13 +396,13 @@ fn load_here(me: &'static Carrier, t: ThreadIdx) -> Option<*mut Context> {
     Some(context)
 }
 
-/// Whether `t` may run on this carrier, as far as its rights go.
+/// Whether `t` has the rights of this carrier.
 fn fits(me: &Carrier, t: ThreadIdx) -> bool {
     me.process().m.identity_of(t) == me.identity.load(Relaxed)
 }
 
 /// Hands the CPU to a carrier with the thread's rights. Returns when this carrier has a seat again, with the thread to
-/// run then.
+/// run there.
 #[cold]
 fn load_elsewhere(t: ThreadIdx) -> *mut Context {
     let me = Carrier::me();
@@ -422,7 +423,7 @@ fn resumed_twice(me: &Carrier, t: ThreadIdx, owner: u32) -> ! {
     survey::end(me.process())
 }
 
-/// The CPU has nothing to run: look around for a while, then sleep until kicked or until the time.
+/// The CPU has nothing to run: polls for a while, then sleeps until kicked or until the time.
 fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     alone::before_wait(me);
     if me.process().is_controlled() {
@@ -430,13 +431,13 @@ fn idle(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let look = || if polls(me, until) { poll(me) } else { look_around(me) };
     match leave_idle(me).or_else(look).or_else(|| look_ahead(me, until)) {
-        // The kick that was found may be that of a request.
+        // The kick may have been that of a request.
         Some(next) => scarce::look(me, next),
         None => sleep(me, until),
     }
 }
 
-/// Looks for something to do, as often as the last looks were of use.
+/// Polls for something to do, as often as recent polls were useful.
 fn look_around(me: &'static Carrier) -> Option<Next> {
     (0..me.idle_looks.load(Relaxed)).find_map(|_| look_once(me))
 }
@@ -454,7 +455,7 @@ fn look_once(me: &'static Carrier) -> Option<Next> {
     next
 }
 
-/// Looks around while a real-time thread's sleep is about to end.
+/// Polls while a real-time thread's sleep is about to end.
 fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
     let k = me.process();
     match k.m.ahead.look(k, me.cpu(), until, || look_once(me)) {
@@ -464,8 +465,8 @@ fn look_ahead(me: &'static Carrier, until: Option<Nanos>) -> Option<Next> {
     }
 }
 
-/// Whether the carrier polls for events before it sleeps: if that pays, and neither a timeout nor a real-time thread relies on the
-/// host CPU, which another program that is let run may keep for its slice.
+/// Whether the carrier polls for events before it sleeps: if that pays, and if no timeout or real-time thread relies on
+/// the host CPU, because another program to which it yields may keep the host CPU for its slice.
 fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
     let k = me.process();
     if !k.m.poller.polling.pays() || !k.parked.is_any() || k.sched.has_been_urgent() || is_attended(k, me.cpu()) {
@@ -474,7 +475,7 @@ fn polls(me: &Carrier, until: Option<Nanos>) -> bool {
     until.is_none_or(|at| at.since(os::clock_gettime(1)) > polling::HOST_SLICE)
 }
 
-/// Looks for events, and between two looks lets others run.
+/// Polls for events, and yields the host CPU between two polls.
 fn poll(me: &'static Carrier) -> Option<Next> {
     let (k, cpu, polling) = (me.process(), me.cpu(), &me.process().m.poller.polling);
     let (begun, before) = (k.now(), polling.events());
@@ -502,7 +503,7 @@ fn poll(me: &'static Carrier) -> Option<Next> {
     }
 }
 
-/// Sleeps until kicked or until the time, or a little before it.
+/// Sleeps until kicked, or until the time or a little before it.
 fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
     let wake_up_at = until.map(|at| match k.is_controlled() {
@@ -548,7 +549,7 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
     }
     let woken = k.now();
     let looks = me.idle_looks.load(Relaxed);
-    // Looking around does not find what the poller reports.
+    // Polling for work does not find what the poller reports.
     let looks = if found == 0 { looks_after(looks, woken.since(asleep)) } else { looks / 4 };
     me.idle_looks.store(looks, Relaxed);
     let early = match (wake_up_at, until) {
@@ -569,26 +570,26 @@ fn sleep(me: &'static Carrier, until: Option<Nanos>) -> Next {
         me.part(cpu);
         k.sched.idle_state(cpu, Idle::Spinning);
         let due = left == Some(Nanos::ZERO) && !early;
-        // A signal that comes after the marks are taken marks again.
+        // A signal that arrives after the marks were taken sets them again.
         let timer = me.gs.pending.swap(0, AcqRel) & pending::TIMER != 0 || due;
         alone::look(k);
         let next = k.trap(cpu, Trap::Interrupt { timer, kick: true });
         return scarce::look(me, next);
     }
-    // A carrier that came back from a host call has the seat; this one is a spare.
+    // A carrier that returned from a host call has taken the seat; this one is a spare.
     me.gs.pending.store(0, Relaxed);
     wait_for_seat(me)
 }
 
-/// Whether another CPU attends to the poller. A real-time thread must not wait for that.
+/// Whether another CPU attends to the poller. A real-time thread must not depend on that.
 fn is_attended(k: &crate::process::Process, cpu: CpuId) -> bool {
     k.parked.is_attended(cpu, k.now()) && !k.parked.is_urgent()
 }
 
-/// The number of looks around for the next idle period of a carrier that made `looks` and then slept for `slept`.
+/// The number of polls in the next idle period of a carrier that polled `looks` times and then slept for `slept`.
 ///
-/// Polling that does not avoid a sleep is harmful: the host takes the carrier for a busy thread and lets others wait. The
-/// limit therefore follows the length of the last sleeps, as in the haltpoll governor of Linux's cpuidle.
+/// Polling that does not avoid a sleep is harmful: the host takes the carrier for a busy thread and lets others wait.
+/// So the limit follows the length of recent sleeps, as in the haltpoll governor of Linux's cpuidle.
 fn looks_after(looks: u32, slept: Nanos) -> u32 {
     let idle = slept.0 + u64::from(looks) * LOOK_NS;
     let spared = idle < u64::from(IDLE_LOOKS) * LOOK_NS;

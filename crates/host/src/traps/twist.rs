@@ -1,4 +1,4 @@
-//! Deliberate faults at the resumption of a thread (`planted`).
+//! Planted faults in resuming a thread (`planted`).
 
 use crate::carriers::carrier::Carrier;
 use crate::carriers::planted::{Resumed, resumed};
@@ -6,7 +6,7 @@ use crate::process::Process;
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
-/// `t` is about to be resumed: the thread that is resumed instead.
+/// The thread to resume instead of `t`.
 pub(crate) fn twist(me: &Carrier, t: ThreadIdx) -> ThreadIdx {
     let (k, cpu) = (me.process(), me.cpu());
     match resumed() {

@@ -2,12 +2,12 @@
 //!
 //! | | lies |
 //! |---|---|
-//! | ET_EXEC | where it says |
+//! | ET_EXEC | at its own addresses |
 //! | ET_DYN with an interpreter | at a random place below [`PROGRAMS`], independent of all libraries |
-//! | ET_DYN without one (static-pie), interpreters | where the host puts mappings, which is random |
+//! | ET_DYN without one (static-pie), interpreters | at an address of the host's choice, which is random |
 //!
-//! Natively the second begins at or above [`PROGRAMS`]. There the host has put the heap (`brk`) for us, because it does so for
-//! what has no interpreter, and a heap must be able to grow.
+//! Natively the second lies at or above [`PROGRAMS`]. There the host has put our heap (`brk`), as it does for programs
+//! without an interpreter, and a heap must be able to grow.
 
 use super::NotDone;
 use abi::args::{
@@ -21,13 +21,13 @@ use patch::elf::{Object, ProgramHeader, Segments};
 use patch::program::{Layout, Segment};
 
 const PAGE: u64 = 4096;
-/// Where programs begin without randomization (`ELF_ET_DYN_BASE`).
+/// The address of programs without randomization (`ELF_ET_DYN_BASE`).
 const PROGRAMS: u64 = 0x5555_5555_4000;
 /// Bits of a random page number: the most that `vm.mmap_rnd_bits` allows.
 const RANDOM_BITS: u32 = 32;
-/// Random places that are tried before one of the host's choice.
+/// The number of random addresses tried before leaving the choice to the host.
 const ATTEMPTS: usize = 16;
-/// The most bytes that program headers have within the first pages.
+/// The most bytes of program headers within the first pages.
 const HEADERS_LEN: u64 = PAGE;
 
 /// An object in memory.
@@ -61,12 +61,12 @@ impl Mapped {
         }
     }
 
-    /// Where it begins.
+    /// The address of its first instruction.
     pub fn entry(&self) -> u64 {
         self.bias.wrapping_add(self.layout.entry)
     }
 
-    /// Where its program headers lie.
+    /// The address of its program headers.
     pub fn headers(&self) -> u64 {
         self.bias.wrapping_add(self.layout.headers)
     }
@@ -77,7 +77,7 @@ impl Mapped {
         let mut segments = Segments::new();
         for segment in self.layout.segments.iter().filter(|segment| segment.flags & PF_R != 0) {
             let at = self.bias.wrapping_add(segment.address);
-            // No slice begins at address 0, where root may have a segment.
+            // A slice cannot begin at address 0, where root may have a segment.
             if at == 0 {
                 continue;
             }
@@ -96,7 +96,7 @@ impl Mapped {
     }
 }
 
-/// Reserves the pages of each segment; those between them are nobody's.
+/// Reserves the pages of each segment, but not the gaps between them.
 unsafe fn reserve_fixed(layout: &Layout) -> Result<(), NotDone> {
     let mut end = 0;
     for segment in &layout.segments {
@@ -115,7 +115,7 @@ unsafe fn reserve_fixed(layout: &Layout) -> Result<(), NotDone> {
     Ok(())
 }
 
-/// Reserves all that lies between the first and the last page; answers the bias.
+/// Reserves everything from the first page to the last; returns the bias.
 unsafe fn reserve_anywhere(layout: &Layout, is_program: bool) -> Result<u64, NotDone> {
     let Range { start, end } = layout.span();
     let (len, slack) = (end - start, layout.align - PAGE);
@@ -129,9 +129,9 @@ unsafe fn reserve_anywhere(layout: &Layout, is_program: bool) -> Result<u64, Not
         at = unsafe { reserve(0, all, 0) };
     }
     let Ok(at) = u64::try_from(at) else { return Err(NotDone { what: "there is no room for it", why: at }) };
-    // The first address that is as far from a multiple of the alignment as the file's is from one.
+    // The first address with the same offset from a multiple of the alignment as in the file.
     let first = at + (start.wrapping_sub(at) & slack);
-    // SAFETY: what was reserved just now, but for the program's part.
+    // SAFETY: part of the reservation, outside the program.
     unsafe {
         unmap(at..first);
         unmap(first + len..at + all);
@@ -168,7 +168,7 @@ fn is_random() -> bool {
 }
 
 fn random() -> u64 {
-    // Does not wait for the host's pool, which is what Linux does for addresses.
+    // GRND_INSECURE does not wait for the host's entropy pool; Linux does not either for addresses.
     let mut word = 0u64;
     // SAFETY: the host fills our word.
     let len = unsafe { syscall!(abi::nr::GETRANDOM, &raw mut word, 8, GRND_INSECURE) };
@@ -188,7 +188,7 @@ unsafe fn unmap(pages: Range<u64>) {
     }
 }
 
-/// Puts a segment into its reserved place.
+/// Maps a segment into its reserved place.
 unsafe fn map_segment(fd: i32, segment: &Segment, bias: u64) -> Result<(), NotDone> {
     let start = bias.wrapping_add(segment.pages().start);
     let end = bias.wrapping_add(segment.pages().end);
@@ -198,7 +198,7 @@ unsafe fn map_segment(fd: i32, segment: &Segment, bias: u64) -> Result<(), NotDo
         zeroes = file_end.next_multiple_of(PAGE);
         let offset = segment.offset - segment.address % PAGE;
         let (protection, flags) = (protection(segment.flags), MAP_PRIVATE | MAP_FIXED);
-        // SAFETY: within what was reserved; of the last segment's page, what this one shares with it is this one's.
+        // SAFETY: within the reservation; a page shared with the last segment belongs to this one.
         let at = unsafe { syscall!(abi::nr::MMAP, start, zeroes - start, protection, flags, fd, offset) };
         mapped(at, start)?;
         if segment.memory_len > segment.file_len && segment.flags & ProgramHeader::WRITE != 0 {
@@ -207,7 +207,7 @@ unsafe fn map_segment(fd: i32, segment: &Segment, bias: u64) -> Result<(), NotDo
         }
     }
     if zeroes < end {
-        // As the host maps them (`vm_brk_flags`): writable whatever the segment says.
+        // Like the host (`vm_brk_flags`): writable, whatever the segment says.
         let protection = PROT_READ_WRITE | protection(segment.flags & ProgramHeader::EXECUTE);
         let flags = MAP_PRIVATE_ANONYMOUS | MAP_FIXED;
         // SAFETY: as above.
@@ -226,7 +226,7 @@ fn protection(flags: u32) -> u64 {
     u64::from(flags >> 2 & 1 | flags & 2 | (flags & 1) << 2)
 }
 
-/// Unmaps the gaps between segments, which belong to nobody (`elf_map`).
+/// Unmaps the gaps between segments, which the program does not own (`elf_map`).
 unsafe fn release_gaps(layout: &Layout, bias: u64) {
     for pair in layout.segments.windows(2) {
         let gap = pair[0].pages().end..pair[1].pages().start;

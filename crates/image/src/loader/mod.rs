@@ -1,12 +1,14 @@
-//! The image as a program: it is executed in the place of one that glibc's dynamic linker cannot bring it into, and loads that.
+//! The image as a program: it is executed in place of a program that glibc's dynamic linker cannot load it into, and
+//! loads that program.
 //!
-//! The host makes everything that a new program has: stack, arguments, environment, auxiliary vector, vDSO, heap. The image lies
-//! where a dynamic linker would lie that is executed by itself. What it adds is what the host would have done with the program's
-//! own file: it maps its segments and those of its interpreter (`map`), names them in the auxiliary vector (`vector`), and
-//! goes to where it begins. Nothing on the stack moves.
+//! The host makes everything that a new program has: stack, arguments, environment, auxiliary vector, vDSO, heap. The
+//! image lies where a dynamic linker that is executed directly would lie. It adds what the host would have done with
+//! the program's own file: it maps the program's segments and those of its interpreter (`map`), names them in the
+//! auxiliary vector (`vector`), and jumps to the entry point. Nothing on the stack moves.
 //!
-//! The caller of exec has opened the program and says which descriptor that is (`program` in ENTRESOL_OPTIONS), and under which name it
-//! was executed ([`FILE`]). So what was checked is what is loaded, whatever happens to the name meanwhile.
+//! The caller of exec has opened the program and passes the descriptor (`program` in ENTRESOL_OPTIONS) and the name
+//! under which it was executed ([`FILE`]). So what was checked is what is loaded, whatever happens to the name
+//! meanwhile.
 
 mod map;
 mod vector;
@@ -25,15 +27,16 @@ use map::Mapped;
 use patch::elf::{ProgramHeader, search_table};
 use patch::program::Layout;
 
-/// The variable that has the name by which the program was executed.
+/// The variable with the name under which the program was executed.
 pub const FILE: &[u8] = b"ENTRESOL_FILE=";
 /// Exit status of a program that cannot be loaded.
 const REFUSED: u64 = 125;
 
-/// Loads the program and answers where it begins. The caller goes there with its own first stack pointer.
+/// Loads the program and returns its entry point. The caller jumps there with its own initial stack pointer.
 ///
 /// # Safety
-/// Called once, by the image's first instructions, with the stack as the host has made it, after the image has relocated itself.
+/// Called once, by the image's first instructions, with the stack as the host has made it, after the image has
+/// relocated itself.
 pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
     protect();
     // SAFETY: the number of arguments, the arguments, a null, the environment, a null, the auxiliary vector (`create_elf_tables`).
@@ -75,7 +78,7 @@ pub(crate) struct Loaded {
     pub loader: Option<Mapped>,
 }
 
-/// Maps what the descriptor stands for.
+/// Maps the file of the descriptor.
 ///
 /// # Safety
 /// Nothing of the program runs.
@@ -104,7 +107,7 @@ unsafe fn load_from(fd: i32, name: &[u8]) -> Loaded {
     }
 }
 
-/// Where the exception frames of a program begin whose program headers do not say it, and the table of them that it lacks.
+/// Where a program's exception frames begin, if its program headers do not say so, and the missing table of them.
 fn frames(fd: i32, program: &Mapped) -> Option<(u64, Vec<u8>)> {
     let object = program.code().filter(|object| object.functions().is_none())?;
     let frames = patch::program::frames(&mut reader(fd))?;
@@ -113,7 +116,7 @@ fn frames(fd: i32, program: &Mapped) -> Option<(u64, Vec<u8>)> {
     Some((start, search_table(object.segments(), frames)?))
 }
 
-/// Reads a file from an offset on: as many bytes as there are.
+/// Reads a file from an offset on; returns the number of bytes.
 fn reader(fd: i32) -> impl FnMut(u64, &mut [u8]) -> usize {
     move |at, to| {
         // SAFETY: the buffer is ours and as long as said.
@@ -130,7 +133,7 @@ fn layout(fd: i32, name: &[u8]) -> Layout {
     }
 }
 
-/// The path of an open file, as `/proc/self/exe` would say it.
+/// The path of an open file, as `/proc/self/exe` would show it.
 fn path_of(fd: i32) -> Vec<u8> {
     const PATH_MAX: usize = 4096;
     let mut link = host::report::Text::<32>::default();
@@ -173,7 +176,7 @@ impl Display for NotDone {
     }
 }
 
-/// Nothing of the program has run, and nothing of it will.
+/// Ends the process. Nothing of the program has run.
 fn fail(name: &[u8], why: impl Display) -> ! {
     let mut line = Line::default();
     let name = CStr::from_bytes_until_nul(name).map_or(name, CStr::to_bytes);

@@ -1,13 +1,13 @@
-//! The initial stack: the host has made it for the image, and it becomes the program's.
+//! The initial stack, which the host has made for the image and which becomes the program's.
 
 use super::{Loaded, NotDone};
 use arch::syscall;
 use core::ffi::c_char;
 
-/// An entry: its kind and its value. One of kind 0 is the last.
+/// An entry: kind and value. Kind 0 ends the vector.
 pub(super) type Entry = [u64; 2];
 
-/// The auxiliary vector, which follows the environment.
+/// Finds the auxiliary vector, which follows the environment.
 ///
 /// # Safety
 /// `envp` is the process's environment vector as the host has made it.
@@ -28,7 +28,7 @@ unsafe fn end(envp: *const *const c_char) -> *const *const c_char {
     }
 }
 
-/// Moves the vector behind the environment, which has become shorter: nothing else says where it is.
+/// Moves the vector behind the environment, which has become shorter: programs only find it there.
 ///
 /// # Safety
 /// `envp` is the process's environment vector, and `vector` was found behind it when it was longer.
@@ -43,8 +43,8 @@ pub(super) unsafe fn follow(envp: *const *const c_char, vector: *const Entry) {
     }
 }
 
-/// Names the program and its interpreter in the vector, where the host has named the image. Everything else there
-/// is about the machine and the user, and right as it is.
+/// Names the program and its interpreter in the vector, where the host has named the image. All other entries describe
+/// the machine and the user, and remain correct.
 ///
 /// # Safety
 /// `vector` is the process's; `file` is the address of a string that stays.
@@ -73,7 +73,7 @@ pub(super) unsafe fn write(vector: *mut Entry, loaded: &Loaded, file: u64) {
     }
 }
 
-/// Makes the stack executable, all of it and what it will grow by.
+/// Makes the stack executable, including the part that it will grow into.
 ///
 /// # Safety
 /// `within` is an address on the stack.

@@ -33,10 +33,10 @@ impl Events {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// At a tick while something is armed. `current` is up to date.
+    /// Called at a tick while something is armed. `current` is up to date.
     pub(super) fn expire_cpu_timers(&self, cpu: CpuId, current: Option<ThreadIdx>, now: Nanos) {
         let process = &self.cputime.cpu;
-        // One at a time: the others' ticks see that somebody is at it and go on.
+        // One CPU at a time: ticks of others see that, and continue.
         let known = |cpu| self.known_on(cpu);
         if process.is_due(now, known)
             && let Some(claim) = process.expiry.claim()
@@ -78,10 +78,9 @@ impl<M: Machine> Kernel<M> {
         self.carry_out(cpu, Some(t), events);
     }
 
-    /// A thread that has a CPU. The thread that consumes the time is the first choice: on Linux, CPU timers of a
-    /// process expire at ticks of its running threads only (`run_posix_cpu_timers`), so a sleeping thread is not
-    /// interrupted while others run. Here the expiry may be found by a CPU that has become idle and whose last tick
-    /// is still to come.
+    /// A thread that has a CPU, as first choice for the signal. On Linux, CPU timers of a process expire at ticks of
+    /// its running threads only (`run_posix_cpu_timers`), so a sleeping thread is not interrupted while others run.
+    /// Here the expiry may be found by a CPU that has become idle and whose last tick is still to come.
     fn any_running(&self) -> Option<ThreadIdx> {
         (0..self.config.cpus).find_map(|cpu| self.sched.current(CpuId(cpu as u16)))
     }
@@ -103,7 +102,7 @@ impl<M: Machine> Kernel<M> {
                     continue;
                 }
             };
-            // A standard signal that is pending already is not lost, but the same.
+            // A standard signal that is pending already coalesces, so nothing is lost.
             let _ = self.send_to_process(cpu, t, SigInfo::kernel(signal));
             if let Some(t) = t {
                 self.take_pending(cpu, t, signal);
@@ -127,7 +126,7 @@ impl<M: Machine> Kernel<M> {
         self.armed(cpu, &timers);
     }
 
-    /// Sets an interval timer on CPU time; the old setting.
+    /// Sets an interval timer on CPU time; returns the old setting.
     pub(crate) fn set_itimer(&self, cpu: CpuId, which: CpuItimerKind, new: ItimerValue) -> ItimerValue {
         let now = self.now();
         let mut timers = self.cputime.timers.lock();

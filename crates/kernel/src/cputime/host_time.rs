@@ -1,9 +1,9 @@
-//! Comparison of the host's count of a carrier's time with our count of the CPU that it serves.
+//! Compares the host's count of a carrier's CPU time with our count for the CPU it serves.
 //!
-//! We count by the clock: a CPU that runs threads consumes time. The host counts what it gives the carrier. The
-//! counts differ by time that the host gives to others, and by a carrier's work for an idle CPU: polling, going to
-//! sleep and waking up. Asking the host is a system call, so a CPU remembers both counts at one moment and asks again
-//! where they may have diverged:
+//! We count by the clock: a CPU that runs threads consumes time. The host counts what it gives the carrier. The counts
+//! differ by time that the host gives to others, and by a carrier's work for an idle CPU: polling, going to sleep and
+//! waking up. Asking the host is a system call, so a CPU remembers both counts of one moment and asks again when they
+//! may have diverged:
 //!
 //! | when | asks |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | it turns busy | after [`LONG_WAIT`], or after [`LOOKED`] if so many waits were not asked about |
 //! | a long host call ends, another carrier takes over in the middle of one | always |
 //! | a thread leaves its CPU for a host call | after [`BURST`], or after [`COMPARED_FOR`] if nobody wants the CPU |
-//! | it is back, and its carrier has kept the CPU | after [`LONG_WAIT`], or if [`ASSUMED_MAX`] waits were not asked about |
+//! | it returns, and its carrier has kept the CPU | after [`LONG_WAIT`], or if [`ASSUMED_MAX`] waits were only assumed |
 //! | a tick, a reading of a thread's own clock | after [`COMPARED_FOR`]; each tick while something is armed |
-//! | a reading, an exit after a wait that was not asked about | always |
+//! | a reading, an exit after a wait that was only assumed | always |
 //! | a thread exits | after [`BURST`] |
 //!
 //! Servers wait for a short time and often, and a reading costs them as much as a tenth of a request. So of a short wait it is
@@ -38,7 +38,7 @@ use time::cpu::Mode;
 /// The interval between comparisons with the host's count, unless something is armed.
 const COMPARED_FOR: Nanos = Nanos::from_millis(10);
 
-/// Bursts that are shorter do not pay for asking the host: little can have been stolen.
+/// For shorter bursts, asking the host does not pay: little can have been stolen.
 const BURST: Nanos = Nanos::from_micros(20);
 
 /// Time that the host gives to others makes a burst longer than this.
@@ -47,7 +47,7 @@ const LONG_BURST: Nanos = Nanos::from_micros(200);
 /// An idle carrier looks around for some 20 µs. If that took longer, the host had preempted it.
 const LOOKED: Nanos = Nanos::from_micros(50);
 
-/// What a short wait in the host is assumed to cost: going to sleep and waking up.
+/// The assumed cost of a short wait in the host: going to sleep and waking up.
 const WAIT_COST: Nanos = Nanos::from_micros(2);
 
 /// What a CPU that was idle for a short time is assumed to have consumed: looking around, going to sleep and waking up.
@@ -62,7 +62,7 @@ const ASSUMED_MAX: u32 = 32;
 /// A debt of this size is charged to the next thread at once, not only when the host is asked.
 const BORNE: Nanos = Nanos::from_micros(100);
 
-/// No reading, no moment.
+/// No reading.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Both counts at one moment. Written by the CPU.
@@ -70,14 +70,14 @@ const UNKNOWN: u64 = u64::MAX;
 pub(crate) struct HostTime {
     host: AtomicU64,
     ours: AtomicU64,
-    /// The CPU is idle since this moment, which is the moment of the counts.
+    /// Since when the CPU is idle, which is also the moment of the counts.
     rested: AtomicU64,
     /// Time counted too much (stolen) or too little (idle), up to that moment.
     debt: AtomicI64,
     /// Known consumption of this CPU: `ours`, less a debt. A word of its own, because other CPUs read it.
     known: AtomicU64,
     hit_kernel: AtomicBool,
-    /// The CPU is not served: its carrier has handed it to another that is on its way.
+    /// The CPU is not served: its carrier has handed it to another carrier that has not begun yet.
     passed_on: AtomicBool,
     /// Waits and bursts that were not asked about since the host was asked.
     assumed: AtomicU32,
@@ -99,7 +99,7 @@ impl Default for HostTime {
 }
 
 impl HostTime {
-    /// The carrier is another.
+    /// Forgets the counts, because the CPU has another carrier.
     pub(crate) fn forget(&self) {
         self.host.store(UNKNOWN, Relaxed);
         self.rested.store(UNKNOWN, Relaxed);
@@ -115,7 +115,7 @@ impl HostTime {
         self.rested.store(UNKNOWN, Relaxed);
     }
 
-    /// Sets our count. The debt will be taken back from it, so the known consumption leaves it out.
+    /// Sets our count. The debt will be taken back from it, so the known consumption excludes it.
     fn count(&self, ours: Nanos) {
         self.ours.store(ours.0, Relaxed);
         let owed = self.debt.load(Relaxed).max(0) as u64;
@@ -132,17 +132,17 @@ impl HostTime {
         self.is_known().then(|| Nanos(self.host.load(Relaxed)) + self.since(ours))
     }
 
-    /// A part of our count was consumed by others than the carrier.
+    /// Notes that a part of our count was not consumed by the carrier.
     pub(super) fn charged(&self, span: Nanos) {
         self.taken(-(span.0 as i64));
     }
 
-    /// Takes time back from our count; the host's stays.
+    /// Takes time back from our count; the host's is unchanged.
     fn taken(&self, back: i64) {
         self.count(Nanos(self.ours.load(Relaxed).wrapping_sub(back as u64)));
     }
 
-    /// The debt is large enough to be charged.
+    /// Whether the debt is large enough to be charged.
     fn owes_much(&self) -> bool {
         self.debt.load(Relaxed).unsigned_abs() >= BORNE.0
     }
@@ -159,12 +159,12 @@ impl HostTime {
         self.set(host, ours);
     }
 
-    /// Counted too much, or, if it is negative, too little.
+    /// Adds time that was counted too much, or, if negative, too little.
     fn owe(&self, over: i64) {
         self.debt.store(self.debt.load(Relaxed).saturating_add(over), Relaxed);
     }
 
-    /// Whether so much may be left unasked before a wait for which nobody takes the CPU.
+    /// Whether the host need not be asked before a wait for which nobody takes the CPU.
     fn may_assume(&self, ours: Nanos) -> bool {
         self.assumed.load(Relaxed) < ASSUMED_MAX && self.since(ours) < COMPARED_FOR
     }
@@ -194,7 +194,7 @@ impl HostTime {
         self.hit_kernel.store(true, Relaxed);
     }
 
-    /// Where it hit.
+    /// The mode that the tick interrupted.
     pub(crate) fn mode(&self) -> Mode {
         let kernel = self.hit_kernel.load(Relaxed);
         if kernel {
@@ -205,16 +205,17 @@ impl HostTime {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The CPU time that the host has given to the calling carrier; `None` where nobody can tell.
+    /// The CPU time that the host has given to the calling carrier; `None` if unknown.
     pub(crate) fn carrier_time(&self) -> Option<Nanos> {
         Some(self.clock(Clock::Carrier)).filter(|&time| time != Nanos::ZERO)
     }
 
-    /// Compares with the host what was charged on this CPU since the last time, and takes back what the host gave to
-    /// others or spent waiting, or charges what was missed. It is `t`'s, the current thread's.
+    /// Compares what was charged on this CPU since the last comparison with the host's count. Takes back what the host
+    /// gave to others or spent waiting, or charges what was missed, to the current thread `t`. Returns the moment of
+    /// the comparison.
     ///
-    /// The moment is taken after the host was asked, and answered: hosts like to give the processor to others at the end
-    /// of a system call, and what they take there is still `t`'s.
+    /// The moment is read after the host's answer: hosts tend to give the processor away at the end of a system call,
+    /// and what they take there is still `t`'s.
     pub fn compare_with_host(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let host = self.carrier_time();
         let now = self.now();
@@ -230,23 +231,23 @@ impl<M: Machine> Kernel<M> {
         now
     }
 
-    /// Known consumption of a CPU, from any CPU.
+    /// The known consumption of a CPU, readable from any CPU.
     pub(super) fn known_on(&self, cpu: CpuId) -> Nanos {
         Nanos(self.cpu(cpu).host_time.known.load(Relaxed))
     }
 
-    /// Known consumption of the process, which its timers and limits use.
+    /// The known consumption of the process, which its timers and limits use.
     pub(crate) fn known_consumption(&self, now: Nanos) -> Nanos {
         self.cputime.cpu.known(now, |cpu| self.known_on(cpu)).exec
     }
 
-    /// Compares with `host`, the host's count of the CPU's carrier.
+    /// Like [`Kernel::compare_with_host`], with the host's count of the CPU's carrier given.
     pub(crate) fn compare_with(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, host: Nanos) {
         self.cpu(cpu).host_time.settle(host, self.cputime.cpu.on(cpu, now));
         self.bear_debt(cpu, t, now);
     }
 
-    /// Charges this CPU's debt to `t`, the current thread, as far as it can bear it.
+    /// Charges this CPU's debt to the current thread `t`, as far as its clock allows.
     fn bear_debt(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let debt = self.cpu(cpu).host_time.debt.load(Relaxed);
         self.bear(cpu, t, now, debt, debt);
@@ -259,16 +260,16 @@ impl<M: Machine> Kernel<M> {
         self.follow(t, now);
     }
 
-    /// Corrects the time of a thread that need not be current. Another CPU may correct it at the same moment, so words
-    /// are exchanged.
+    /// Corrects the time of a thread that need not be current. Another CPU may correct it at the same time, so words
+    /// are exchanged atomically.
     fn adjust(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, share: i64, debt: i64) {
         let (process, time) = (&self.cputime.cpu, &self.thread(t).time);
         let base = &self.cpu(cpu).host_time;
         let consumed = self.consumed(t, now);
         let over = share.min(consumed.min(process.on(cpu, now)).0 as i64);
         base.debt.store(debt - over, Relaxed);
-        // A clock that has been read stands still until it has caught up, and so long the process's has that
-        // time, too: it is never less than its threads' clocks.
+        // A clock that has been read stands still until it has caught up. Meanwhile the process's clock includes that
+        // time, because it is never less than its threads' clocks.
         let ahead = time.cpu.shown().0.saturating_sub(consumed.0.saturating_add_signed(-over)) as i64;
         let before = time.ahead.swap(ahead as u64, Relaxed) as i64;
         time.extra.fetch_sub(over, Relaxed);
@@ -287,8 +288,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The current thread reads a clock: the moment of the reading. A thread that computes alone has no ticks, and what
-    /// the host gave to others is taken back when it asks.
+    /// The moment at which the current thread reads a clock. A thread that computes alone has no ticks, so the time
+    /// that the host gave to others is taken back here.
     #[inline]
     pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let now = self.now();
@@ -305,7 +306,7 @@ impl<M: Machine> Kernel<M> {
         self.compare_after(COMPARED_FOR, cpu, t, now)
     }
 
-    /// The current thread has come to its end: what was stolen of a longer life is known to have been its.
+    /// At the end of the current thread: takes back what was stolen from a longer life.
     pub(super) fn compare_at_exit(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> Nanos {
         let span = if self.cpu(cpu).host_time.has_assumed() { Nanos::ZERO } else { BURST };
         let now = self.compare_after(span, cpu, t, now);
@@ -321,7 +322,7 @@ impl<M: Machine> Kernel<M> {
         now
     }
 
-    /// Asks the host what it has counted of the carrier of this busy CPU, if nobody has.
+    /// Asks the host for the time of this busy CPU's carrier, if it is unknown.
     pub(crate) fn know_carrier(&self, cpu: CpuId, now: Nanos) {
         let base = &self.cpu(cpu).host_time;
         if !base.is_known()
@@ -336,7 +337,7 @@ impl<M: Machine> Kernel<M> {
         let (base, ours) = (&self.cpu(cpu).host_time, self.cputime.cpu.on(cpu, now));
         self.cputime.cpu.rest(cpu, now);
         if base.rested.load(Relaxed) != UNKNOWN {
-            // The CPU was busy in between without being compared, so what its carrier has consumed since is not known.
+            // The CPU was busy since the last comparison, so what its carrier has consumed since is unknown.
             if base.since(ours) != Nanos::ZERO {
                 base.forget();
                 base.count(ours);
@@ -378,7 +379,8 @@ impl<M: Machine> Kernel<M> {
         base.set(host, Nanos(base.ours.load(Relaxed)));
     }
 
-    /// Takes back the time counted for `t`, the current thread of a CPU that no carrier has served since the last comparison.
+    /// Takes back the time counted for `t`, the current thread of a CPU that no carrier has served since the last
+    /// comparison.
     pub(crate) fn was_unserved(&self, cpu: CpuId, t: ThreadIdx) {
         let (base, now) = (&self.cpu(cpu).host_time, self.now());
         if base.is_known() {
@@ -387,9 +389,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The calling carrier hands this CPU to another one, whose host thread has yet to begin. The debt so far does not belong
-    /// to the current thread, which that one will run. If it has only been chosen and has not run, what was counted since then
-    /// is taken back. What was stolen from a carrier that runs a single thread, `only`, was stolen from that thread.
+    /// The calling carrier hands this CPU to another carrier, whose host thread has yet to begin. The debt so far does
+    /// not belong to the current thread, which that carrier will run. If the thread was only chosen and has not run,
+    /// takes back what was counted since then. What was stolen from a carrier that runs a single thread, `only`, was
+    /// stolen from that thread.
     pub fn seat_is_passed_on(&self, cpu: CpuId, only: Option<ThreadIdx>, has_run: bool) {
         let base = &self.cpu(cpu).host_time;
         if let Some(host) = self.carrier_time() {
@@ -399,7 +402,7 @@ impl<M: Machine> Kernel<M> {
             if let Some(chosen) = self.sched.current(cpu).filter(|_| !has_run) {
                 let span = self.sched.unaccounted(cpu, now).0 as i64;
                 let found = base.debt.load(Relaxed);
-                // The comparison has found this span, unless there was none.
+                // The comparison has found this span already, unless nothing changed.
                 self.bear(cpu, chosen, now, span, if found == before { found + span } else { found });
             }
             let debt = base.debt.load(Relaxed);
@@ -409,7 +412,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The new carrier has begun. Time that was counted for the CPU before that was consumed by nobody.
+    /// The new carrier has begun: time counted for the CPU before that was consumed by nobody.
     pub(crate) fn seat_is_taken(&self, cpu: CpuId) {
         let base = &self.cpu(cpu).host_time;
         if base.passed_on.load(Relaxed) {
@@ -428,12 +431,12 @@ impl<M: Machine> Kernel<M> {
         let assumes = self.sched.queued(cpu) == 0 && !self.cputime.is_armed() && base.may_assume(ours);
         let expected = base.expected(ours).filter(|_| assumes || base.since(ours) < BURST);
         match expected {
-            // Whoever asks next begins here.
+            // The next comparison begins here.
             Some(expected) if assumes => base.set(expected, ours),
             Some(_) => {}
             None => drop(self.compare_with_host(cpu, t)),
         }
-        // Time counted since then was spent on the way there.
+        // Time counted since then was spent in leaving the CPU.
         let since = expected.or_else(|| base.is_known().then(|| Nanos(base.host.load(Relaxed))));
         self.thread(t).time.call_began_at(since);
     }
@@ -450,7 +453,7 @@ impl<M: Machine> Kernel<M> {
             None => {
                 base.assumed.store(0, Relaxed);
                 let (since, host) = (time.since.load(Relaxed), self.return_carrier(t));
-                // What was stolen before the call, and not asked about.
+                // What was stolen before the call, when the host was not asked.
                 host.into_iter().for_each(|host| base.owe(since.saturating_sub(host.0) as i64));
                 host
             }

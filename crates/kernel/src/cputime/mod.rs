@@ -40,18 +40,19 @@ use time::cpu::{Adjuster, CpuItimerKind, Cputime, Mode, ProcessCputime, ProcessT
 /// A host call that takes no longer is charged by the clock alone.
 pub(crate) const SHORT_CALL: Nanos = Nanos::from_micros(5);
 
-/// The effect of a tick on the current thread.
+/// What a tick means for the current thread.
 ///
-/// With a thousand threads its turn comes again only after seconds. If a signal caused by CPU time had to wait that
-/// long, further expiries would be lost in the one that is pending.
+/// With a thousand threads it runs again only after seconds. If a signal caused by CPU time had to wait that long,
+/// further expiries would coalesce with the pending one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ticked {
-    /// Nothing is due but the passage of time.
+    /// Time has passed, and nothing is due.
     Quietly,
     /// The current thread has a signal and handles it first. If its slice is over, it gives way at the next tick
     /// ([`Kernel::favour`]).
     Signalled,
-    /// The current thread has a signal, but a more urgent thread waits: the handler is entered when its turn comes.
+    /// The current thread has a signal, but a more urgent thread waits: the handler runs when the thread is chosen
+    /// again.
     SignalledUrgently,
     /// The current thread has used up its share of CPU time and must wait.
     Throttled,
@@ -70,16 +71,16 @@ pub enum TimeLimit {
 #[derive(Debug)]
 pub(crate) struct ProcessTime {
     pub(crate) cpu: ProcessCputime,
-    /// Something is armed, for the process or any thread: where threads run, CPUs tick.
+    /// Something is armed, for the process or a thread: CPUs that run threads tick.
     armed: AtomicBool,
-    /// CPUs that run threads tick whatever is armed: for a profile, for limits.
+    /// CPUs that run threads always tick: for a profile, or for limits.
     ticking: bool,
     /// RLIMIT_RTTIME is set.
     limits_rt: AtomicBool,
     pub(crate) timers: Lock<Timers>,
 }
 
-/// Armed timers, and the times shown last. The lock is a leaf.
+/// Armed timers, and the times last shown. The lock is a leaf.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) process: ProcessTimers,
@@ -87,7 +88,7 @@ pub(crate) struct Timers {
     posix: [usize; 3],
     /// Sleepers and timers on clocks of single threads.
     threads: queues::ThreadQueues,
-    /// RLIMIT_RTTIME, which each real-time thread has to itself.
+    /// RLIMIT_RTTIME, which is counted for each real-time thread.
     pub(crate) rttime: Rlimit,
     shown: Adjuster,
 }
@@ -115,7 +116,7 @@ impl ProcessTime {
         self.armed.load(Relaxed)
     }
 
-    /// After a change under the lock.
+    /// Called after a change under the lock.
     fn note_armed(&self, timers: &Timers) {
         let limited = timers.rttime.cur != UNLIMITED;
         self.limits_rt.store(limited, Relaxed);
@@ -146,7 +147,7 @@ impl<M: Machine> Kernel<M> {
         self.cputime.cpu.clock(self.now())
     }
 
-    /// The three readings of a thread.
+    /// The three CPU clocks of a thread.
     pub(crate) fn thread_sample(&self, t: ThreadIdx) -> Cputime {
         let now = self.now();
         let exec = self.consumed(t, now);
@@ -159,16 +160,16 @@ impl<M: Machine> Kernel<M> {
         time.shown.show(now, Cputime { exec: self.thread_clock_at(t, now), ..time.cpu.sample(now) })
     }
 
-    /// User and system time of a thread. If they were shown after `since`, returns the same again, which writes
-    /// nothing. Linux's `stat` of a running thread is as old as its last tick, too (`task_cputime`).
+    /// User and system time of a thread. If they were shown after `since`, returns the same again, without a write.
+    /// Linux's `stat` of a running thread is as old as its last tick, too (`task_cputime`).
     pub fn thread_usage_since(&self, t: ThreadIdx, since: Nanos) -> Usage {
         self.thread(t).time.shown.last(since).unwrap_or_else(|| self.thread_usage(t))
     }
 
     /// User and system time of the process, as programs see them.
     ///
-    /// A CPU that nobody competes for has no ticks: what none has told apart is split as the host, which always
-    /// ticks, splits the whole: `host` is that count.
+    /// A CPU without competition has no ticks. The time that no tick has divided is divided in the proportion of
+    /// `host`, the host's own count, because the host always ticks.
     pub fn process_usage(&self, host: Usage) -> Usage {
         let now = self.now();
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
@@ -187,8 +188,8 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).time.cpu.follow(self.consumed(t, now));
     }
 
-    /// A tick: what the current thread has run since the last is told apart, and what is due happens: what that means for
-    /// the current thread.
+    /// A tick: divides what the current thread has run since the last one into user and system time, and expires what
+    /// is due. Returns what that means for the current thread.
     #[inline(never)]
     pub(crate) fn account_tick(&self, cpu: CpuId, mode: Mode, now: Nanos) -> Ticked {
         let current = self.sched.current(cpu);
@@ -224,7 +225,7 @@ impl<M: Machine> Kernel<M> {
         self.know_carrier(cpu, now);
     }
 
-    /// An inline call is over. If it took long, it is system time, of which only as much counts as the host counts.
+    /// An inline call is over. If it took long, it is charged as system time, and only as much as the host counts.
     pub(crate) fn end_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.now();
         let took = now - Nanos(self.thread(t).time.since.load(Relaxed));
@@ -241,13 +242,13 @@ impl<M: Machine> Kernel<M> {
         self.cputime.cpu.attribute(cpu, &self.thread(t).time.cpu, span, Mode::System);
     }
 
-    /// The calling carrier makes the host call of `t`, which it did not run before.
+    /// The calling carrier makes the host call of `t`, which it has not run before.
     pub fn change_carrier(&self, t: ThreadIdx) {
         self.thread(t).time.call_began_at(self.carrier_time());
     }
 
-    /// Records what the calling carrier has consumed in the call that has returned, to be charged later. Returns the host's
-    /// count of the carrier, if it was asked for.
+    /// Records what the calling carrier has consumed in the call that has returned, to be charged later. Returns the
+    /// host's count of the carrier, if it was asked for.
     pub(crate) fn return_carrier(&self, t: ThreadIdx) -> Option<Nanos> {
         let time = &self.thread(t).time;
         let since = time.since.load(Relaxed);
@@ -278,7 +279,7 @@ impl<M: Machine> Kernel<M> {
         time.add_extra(span);
     }
 
-    /// The current thread has come to its end: sleepers on its clock wait for nothing.
+    /// The current thread ends: sleepers on its clock will never wake up.
     pub(crate) fn account_exit(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.now();
         let now = self.compare_at_exit(cpu, t, now);
@@ -307,8 +308,8 @@ impl<M: Machine> Kernel<M> {
         let _ = self.take_unsampled(t);
     }
 
-    /// Before exec: what the host must have for the new program to find. A vfork child (`borrowed`) has the limit of
-    /// its parent, but no timers.
+    /// Called before exec: what the host must have for the new program to find. A vfork child (`borrowed`) has its
+    /// parent's limit, but no timers.
     pub fn times_to_hand_on(&self, borrowed: bool) -> Times {
         let now = self.now();
         let timers = self.cputime.timers.lock();

@@ -22,7 +22,7 @@ pub(super) const SLEEPER: u32 = 1 << 31;
 /// The place of a sleeper whose clock's thread has exited: only a signal wakes it.
 pub(super) const ORPHAN: u32 = u32::MAX;
 
-/// Where items of the queues are; written under the lock of [`Timers`].
+/// The place of each item in its queue; written under the lock of [`Timers`].
 pub(super) struct Waiting<'a> {
     threads: &'a ThreadTable,
     timers: &'a TimerTable,
@@ -51,7 +51,7 @@ struct Own {
 #[derive(Debug, Default)]
 pub(super) struct ThreadQueues {
     own: BTreeMap<ThreadIdx, Own>,
-    /// How many of them hold something.
+    /// How many of them are not empty.
     busy: usize,
 }
 
@@ -81,7 +81,7 @@ impl ThreadQueues {
         result
     }
 
-    /// The thread is gone, and its queues with it.
+    /// Removes a thread's queues, because the thread has ended.
     pub fn remove(&mut self, t: ThreadIdx, places: &mut Waiting<'_>) {
         if let Some(mut own) = self.own.remove(&t) {
             self.busy -= usize::from(!own.queues.is_empty());
@@ -95,7 +95,7 @@ impl Timers {
     fn keep_room(&mut self, on: SleepClock) -> Result<(), OutOfMemory> {
         let (queues, timers) = self.queues_of(on);
         let count = &mut timers[on.clock.index()];
-        // Sleepers reserve for themselves when they come; the reservation for timers is kept in addition.
+        // Sleepers reserve memory when they begin; the reservation for timers is in addition.
         queues.make_room_for(on.clock, *count + 1)?;
         *count += 1;
         Ok(())
@@ -123,7 +123,7 @@ impl Timers {
         }
     }
 
-    /// Room for a sleeper that is about to be queued, beside that of the timers.
+    /// Reserves memory for a sleeper that is about to be queued, in addition to that of the timers.
     pub(super) fn make_room(&mut self, on: SleepClock) -> Result<(), OutOfMemory> {
         let (queues, timers) = self.queues_of(on);
         queues.make_room_for(on.clock, timers[on.clock.index()] + 1)
@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
         self.newly_armed(timers)
     }
 
-    /// Takes the item at `place` out before its time.
+    /// Removes the item at `place` before its time.
     pub(super) fn take_out_item(&self, timers: &mut Timers, on: SleepClock, place: u32) {
         let places = &mut self.waiting();
         match on.thread {
@@ -180,7 +180,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A timer on this clock is gone.
+    /// A timer on this clock has been deleted.
     pub(crate) fn drop_cpu_timer(&self, on: SleepClock) {
         self.cputime.timers.lock().drop_room(on);
     }
@@ -200,7 +200,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread exits: what waits for its time waits for nothing.
+    /// A thread exits: items that wait for its time never expire.
     pub(super) fn forget_queues_of(&self, t: ThreadIdx) {
         let mut timers = self.cputime.timers.lock();
         timers.threads.remove(t, &mut Waiting { clock_gone: true, ..self.waiting() });
@@ -209,15 +209,15 @@ impl<M: Machine> Kernel<M> {
         self.cputime.note_armed(&timers);
     }
 
-    /// After a change that may have armed the first: whether it has.
+    /// Called after a change that may have armed the first timer: whether it has.
     pub(super) fn newly_armed(&self, timers: &Timers) -> bool {
         let before = self.cputime.is_armed();
         self.cputime.note_armed(timers);
         !before && self.cputime.is_armed()
     }
 
-    /// A timer was armed, so CPUs that run threads without a tick must set theirs. They are made to pass the kernel's
-    /// exit, where the flag is read; CPUs that pass it later see the flag anyway.
+    /// A timer was armed, so CPUs that run threads without ticks must set their timers. They are made to pass the
+    /// kernel's exit, where the flag is read; CPUs that pass it later see the flag anyway.
     pub(crate) fn ask_for_ticks(&self, cpu: CpuId) {
         fence(SeqCst);
         for other in (0..self.config.cpus).map(|i| CpuId(i as u16)) {

@@ -1,7 +1,7 @@
 //! Sleeping on CPU time: `clock_nanosleep(2)` on the clock of the process or of another thread.
 //!
-//! A sleeper is queued like a timer on that clock. The thread that expires it dequeues and wakes it; being in no
-//! queue tells the sleeper that its time has come.
+//! A sleeper is queued like a timer on that clock. The thread that expires it dequeues and wakes it. A sleeper that is
+//! in no queue knows that its time has come.
 
 use super::queues::{ORPHAN, SLEEPER};
 use crate::machine::Machine;
@@ -19,7 +19,7 @@ use time::cpu::CpuClock;
 pub(crate) struct SleepClock {
     /// The clock's thread; `None`: the process.
     pub(crate) thread: Option<ThreadIdx>,
-    /// Which of the three.
+    /// Which of its three clocks.
     pub(crate) clock: CpuClock,
 }
 
@@ -45,7 +45,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The current thread sleeps until `clock` reads `at`; `rem` is where the rest of a relative sleep goes.
+    /// The current thread sleeps until `clock` reads `at`; `rem` is the address for the remaining time of a relative
+    /// sleep.
     pub(crate) fn cpu_sleep(
         &self,
         cpu: CpuId,
@@ -90,7 +91,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// 0 when the time has come; a signal ends it as `posix_cpu_nsleep` does.
+    /// 0 if the time has come; a signal ends it as in `posix_cpu_nsleep`.
     pub(crate) fn cpu_sleep_finished(&self, t: ThreadIdx) -> Option<isize> {
         let thread = self.thread(t);
         if thread.time.place.load(Acquire) == Heap::ABSENT {
@@ -115,7 +116,7 @@ impl<M: Machine> Kernel<M> {
         Some(wait.keep_for_restart(nr::CLOCK_NANOSLEEP).to_ret())
     }
 
-    /// Out of its queue before its time; true if its time came meanwhile.
+    /// Removes a sleeper from its queue before its time; true if its time came meanwhile.
     fn take_out_sleeper(&self, t: ThreadIdx, on: SleepClock) -> bool {
         let mut timers = self.cputime.timers.lock();
         let place = self.thread(t).time.place.load(Relaxed);

@@ -1,4 +1,4 @@
-//! A thread's CPU time, beside what the scheduler counts.
+//! A thread's CPU time, apart from what the scheduler counts.
 
 use super::usage::ShownUsage;
 use ids::Nanos;
@@ -8,15 +8,15 @@ use time::cpu::ThreadCputime;
 /// No reading.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// CPU time of a thread, beside what the scheduler counts. Written by the CPU that runs it.
+/// CPU time of a thread, apart from what the scheduler counts. Written by the CPU that runs it.
 #[derive(Debug)]
 pub(crate) struct ThreadTime {
     pub(super) cpu: ThreadCputime,
-    /// To be added to what the scheduler counts. A carrier of this thread alone changes it when it hands its CPU on.
+    /// Added to the scheduler's count. A carrier tied to this thread also changes it when it hands its CPU on.
     pub(super) extra: AtomicI64,
-    /// How far its clock, as it was read, is ahead of what it has consumed. Changed as the one above is.
+    /// How far its clock, as last read, is ahead of its consumption. Written like `extra`.
     pub(super) ahead: AtomicU64,
-    /// When its host call began: by scheduling time if it has kept its CPU, else by the carrier's CPU time.
+    /// When its host call began: by scheduling time if it keeps its CPU, otherwise by the carrier's CPU time.
     pub(super) since: AtomicU64,
     /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
     pub(super) owed: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct ThreadTime {
     pub(super) sleeps_on: AtomicU64,
     /// The thread's consumption at its last sample.
     pub(crate) sampled: AtomicU64,
-    /// The thread's time may have sleepers or timers. Written under the lock of `Timers`.
+    /// Sleepers or timers may wait on the thread's time. Written under the lock of `Timers`.
     pub(super) has_queues: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl ThreadTime {
         self.shown.reset();
     }
 
-    /// Records the consumption of its host call's carrier at the start of the call; `None` if unknown.
+    /// Records the CPU time of its host call's carrier at the start of the call; `None` if unknown.
     pub(crate) fn call_began_at(&self, host: Option<Nanos>) {
         self.since.store(host.map_or(UNKNOWN, |n| n.0), Relaxed);
     }

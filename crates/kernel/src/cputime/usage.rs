@@ -1,15 +1,15 @@
-//! A thread's user and system time as they were shown last.
+//! A thread's user and system time as last shown.
 
 use ids::Nanos;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::{Lock, SeqCount};
 use time::cpu::{Adjuster, Cputime, Usage};
 
-/// The times, readable without a write. Newer ones are published under the lock, so neither ever goes back.
+/// The times, readable without a write. New ones are published under the lock, so neither ever decreases.
 #[derive(Debug, Default)]
 pub(super) struct ShownUsage {
     adjuster: Lock<Adjuster>,
-    /// Around all that follows.
+    /// Protects all that follows.
     seq: SeqCount,
     /// When they were shown, by scheduling time; 0: never.
     at: AtomicU64,
@@ -26,7 +26,7 @@ impl ShownUsage {
         usage
     }
 
-    /// The times shown last, if that was after `since`.
+    /// The times last shown, if that was after `since`.
     #[inline]
     pub(super) fn last(&self, since: Nanos) -> Option<Usage> {
         let begun = self.seq.begin();

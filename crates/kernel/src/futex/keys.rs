@@ -1,4 +1,4 @@
-//! Queues for things other than words: threads that wait for descriptors are in them, under keys that no word has.
+//! Queues for things other than words: threads that wait for descriptors use them, under keys that no word has.
 
 use super::queue::{NodeId, Role};
 use super::wake::{Batch, Which};
@@ -12,7 +12,7 @@ impl<M: Machine> Kernel<M> {
         pooled.map_or(NodeId::own(t), NodeId::pooled)
     }
 
-    /// `n` nodes for `t`, which waits in several queues: the number of the first. `None` without memory.
+    /// Takes `n` nodes for `t`, which waits in several queues; returns the number of the first. `None` without memory.
     pub fn take_nodes(&self, n: usize, t: ThreadIdx) -> Option<u32> {
         self.futexes.pool.take(n, t).ok()
     }
@@ -33,18 +33,18 @@ impl<M: Machine> Kernel<M> {
         self.enqueue_node(&mut bucket, Self::node_id(t, pooled), t, key, bitset, Role::Plain);
     }
 
-    /// Joins the queue that it was in last, as before.
+    /// Joins the queue that it last left, as before.
     pub fn rejoin_queue(&self, t: ThreadIdx, pooled: Option<u32>) {
         let node = self.node(Self::node_id(t, pooled));
         self.join_queue(t, pooled, node.address(), node.bitset.load(Relaxed));
     }
 
-    /// The key of the queue that it is in, or was in last.
+    /// The key of its queue, or of the last one.
     pub fn queue_of(&self, t: ThreadIdx, pooled: Option<u32>) -> u64 {
         self.node(Self::node_id(t, pooled)).address()
     }
 
-    /// Another queue for its own node, which is in none, to join again.
+    /// Sets another queue for its own node, which is in none, to join again.
     pub fn set_queue(&self, t: ThreadIdx, key: u64) {
         self.thread(t).node.addr.store(key, Relaxed);
     }
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Leaves it. False if somebody has taken it out before.
+    /// Leaves the queue. False if a waker has taken it out before.
     pub fn leave_queue(&self, t: ThreadIdx, pooled: Option<u32>) -> bool {
         let id = Self::node_id(t, pooled);
         match self.futexes.lock_of(self.node(id)) {
@@ -71,16 +71,16 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether it is in one.
+    /// Whether it is in a queue.
     pub fn is_queued(&self, t: ThreadIdx, pooled: Option<u32>) -> bool {
         self.node(Self::node_id(t, pooled)).queued()
     }
 
-    /// Wakes the first waiter of a queue that answers to `bitset`: whether there may be more in it.
+    /// Wakes the first waiter of a queue that answers to `bitset`; returns whether there may be more.
     pub fn wake_first(&self, cpu: CpuId, key: u64, bitset: u32) -> bool {
         let (first, is_empty) = {
             let mut bucket = self.futexes.lock(key);
-            // No waiter for a lock has such a key.
+            // No waiter for a PI lock has such a key.
             (self.take_first(&mut bucket, key, bitset).unwrap_or(None), bucket.is_empty())
         };
         if let Some(t) = first {
@@ -97,7 +97,7 @@ impl<M: Machine> Kernel<M> {
             {
                 let mut bucket = self.futexes.lock(key);
                 let which = Which { addr: key, bitset, before: None };
-                // No waiter for a lock has such a key.
+                // No waiter for a PI lock has such a key.
                 let _ = self.take_waiters(&mut bucket, which, left, &mut batch);
             }
             self.wake_batch(cpu, &batch);

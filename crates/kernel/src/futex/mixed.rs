@@ -1,8 +1,8 @@
-//! Calls over two words of which one is the process's own and the other is shared with other processes: the waiters of the
-//! first are here, those of the second in the host.
+//! Calls with two words, one of which is private to the process and the other shared with other processes: waiters of
+//! the first are here, those of the second in the host.
 //!
-//! A waiter cannot be moved between the two, so those that a requeue would move are woken: a wait may end without a reason
-//! (`futex(2)`), and whoever it is looks at the word and waits for the lock. What is done to a word comes before the
+//! A waiter cannot be moved between the two, so a requeue wakes the waiters that it should move. A wait may end
+//! spuriously (`futex(2)`), and the waiter then checks the word and waits for the lock. Words are changed before the
 //! wake-ups, so a waiter has seen the new value or is woken.
 
 use super::key_of;
@@ -14,7 +14,7 @@ use abi::futex::*;
 use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 
-/// Threads to be woken: at this word so many, if its waiters are here or in the host.
+/// How many threads to wake at a word, whether they wait here or in the host.
 #[derive(Clone, Copy)]
 struct Wanted {
     addr: u64,
@@ -22,7 +22,7 @@ struct Wanted {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The call; `own` is the first word, else the second.
+    /// Makes the call; with `own_first` the first word is the process's own, otherwise the second.
     pub(crate) fn mixed_futex(&self, cpu: CpuId, t: ThreadIdx, call: &Call, own_first: bool) -> Result<Out, Errno> {
         let [addr, op, val, val2, addr2, val3] = call.args;
         let (cmd, wake, moved) = (op as u32 & FUTEX_CMD_MASK, val as i32, val2 as i32);
@@ -30,7 +30,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EINVAL);
         }
         self.check_mixed(addr, own_first)?;
-        // FUTEX_WAKE_OP changes it.
+        // FUTEX_WAKE_OP changes the second word.
         self.check_mixed(addr2, !own_first || cmd == FUTEX_WAKE_OP)?;
         let wanted = |addr, count: u64| Wanted { addr, count: (count as i32).max(1) as u32 };
         let (first, second) = match cmd {
@@ -57,7 +57,7 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// A word of a file that is not changed may be one that can only be read.
+    /// A shared word that is not changed may be read-only.
     fn check_mixed(&self, addr: u64, must_be_writable: bool) -> Result<(), Errno> {
         match must_be_writable {
             true => self.check_word(addr, false),

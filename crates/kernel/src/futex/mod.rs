@@ -5,9 +5,9 @@
 //! `futex_hash_bucket`). The links are words in the threads ([`Node`]), guarded by the lock
 //! of the queue they are in; `futex_waitv(2)` borrows more nodes from a pool.
 //!
-//! Waits and wakes meet under the queue's lock: a waiter compares the word and joins the
-//! queue in one critical section, so a waker that changed the word before it looked at
-//! the queue finds either a waiter that will see the change or one to wake.
+//! Waits and wakes meet under the queue's lock. A waiter compares the word and joins the queue in one critical section.
+//! So if a waker changes the word before it looks at the queue, every waiter either sees the new value or is in the
+//! queue.
 //!
 //! Where to start reading: `wait`, `wake`, then `requeue` and `vector`; `work` for
 //! calls that touch more than 64 waiters; `pi` for priority inheritance, which has one
@@ -40,8 +40,8 @@ use abi::Errno;
 /// Past the highest address that a program may use (`TASK_SIZE_MAX`).
 const ADDRESS_END: u64 = (1 << 47) - 4096;
 
-/// Words are aligned, so the lowest bit of an address is free: it says that the word was named
-/// without FUTEX_PRIVATE_FLAG. Linux keeps the two apart, too (`FUT_OFF_MMSHARED`).
+/// Words are aligned, so the lowest bit of an address is free: it marks words without FUTEX_PRIVATE_FLAG, which Linux
+/// keeps apart, too (`FUT_OFF_MMSHARED`).
 const NOT_PRIVATE: u64 = 1;
 
 /// The key of a word.
@@ -50,15 +50,15 @@ pub(crate) fn key_of(addr: u64, private: bool) -> u64 {
     if private { addr } else { addr | NOT_PRIVATE }
 }
 
-/// Where the word is.
+/// The address of a key's word.
 #[inline(always)]
 pub(crate) fn word_of(key: u64) -> u64 {
     key & !NOT_PRIVATE
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Checks that every operation makes of every word (`get_futex_key`): EINVAL if it is not aligned, EFAULT if it
-    /// lies outside user space or, for a word not declared private, if it cannot be written (FOLL_WRITE).
+    /// The check that every operation makes of every word (`get_futex_key`): EINVAL if it is not aligned; EFAULT if it
+    /// lies outside user space or, unless declared private, if it cannot be written (FOLL_WRITE).
     #[inline(always)]
     pub(crate) fn check_word(&self, addr: u64, private: bool) -> Result<(), Errno> {
         if !addr.is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! More nodes: a thread that waits for several words at once is in several queues.
+//! Additional nodes: a thread that waits for several words at once is in several queues.
 
 use super::queue::{NONE, Node};
 use ids::ThreadIdx;
@@ -63,7 +63,7 @@ impl NodePool {
         })
     }
 
-    /// Takes `n` nodes for `t`: the number of the first.
+    /// Takes `n` nodes for `t`; returns the number of the first.
     pub fn take(&self, n: usize, t: ThreadIdx) -> Result<u32, OutOfMemory> {
         loop {
             {
@@ -88,7 +88,7 @@ impl NodePool {
         first
     }
 
-    /// Takes the nodes from `first` on back. None of them is in a queue.
+    /// Gives back the nodes from `first` on. None of them is in a queue.
     pub fn give_back(&self, first: u32) {
         let (mut last, mut n) = (first, 0);
         for i in self.siblings(first) {

@@ -1,4 +1,4 @@
-//! The table of queues, and the nodes that are in them.
+//! The table of queues, and their nodes.
 
 use super::pool::NodePool;
 use crate::Kernel;
@@ -12,14 +12,13 @@ use sync::{Guard, Lock};
 
 /// No node, or no bucket.
 pub(super) const NONE: u32 = u32::MAX;
-/// Enough that with 100,000 threads that wait for words of their own most are alone in their bucket.
-/// The table takes memory only where one was used.
+/// Large enough that with 100,000 threads that wait for words of their own most have a bucket for themselves. Only used
+/// parts of the table take memory.
 const BUCKETS_LOG2: u32 = 18;
 const BUCKETS: usize = 1 << BUCKETS_LOG2;
 const OWN_END: u32 = THREADS_MAX as u32;
 
-/// A node by number: below [`THREADS_MAX`] the own node of that thread, from there on one of
-/// the pool.
+/// A node by number: below [`THREADS_MAX`] that thread's own node, from there on one of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeId(pub(super) u32);
 
@@ -46,12 +45,12 @@ pub enum Role {
     Vector = 1,
     /// FUTEX_WAIT_REQUEUE_PI, not moved yet: FUTEX_CMP_REQUEUE_PI only.
     RequeuePi = 2,
-    /// A waiter for a lock with inheritance: the owner's unlock or exit only.
+    /// A waiter for a PI lock: the owner's unlock or exit only.
     Pi = 3,
 }
 
-/// A place in a queue, guarded by the lock of the bucket it names. A thread that reads "no bucket" about itself needs
-/// no lock: the one that took it out wrote that last.
+/// A place in a queue, guarded by the lock of the bucket it names. A thread that reads "no bucket" in its own node
+/// needs no lock: whoever took it out wrote that last.
 #[derive(Debug)]
 pub struct Node {
     pub(super) next: AtomicU32,
@@ -91,12 +90,12 @@ impl Node {
         self.addr.load(Relaxed)
     }
 
-    /// The node stands for a word that is waited for at the host, so it joins no queue.
+    /// Notes that the node stands for a word that is waited for at the host; it joins no queue.
     pub(super) fn belongs_to_host(&self) {
         self.addr.store(0, Relaxed);
     }
 
-    /// Whether it does: no word that is waited for here lies at address 0.
+    /// Whether it does. No word that is waited for here lies at address 0.
     pub(super) fn is_hosts(&self) -> bool {
         self.address() == 0
     }
@@ -120,14 +119,14 @@ impl Node {
     }
 }
 
-/// The ends of a queue and how many have ever joined it, as three words that are right when they
-/// are zero: the ends are kept inverted, so that zero is [`NONE`].
+/// The ends of a queue, and how many have ever joined it. All zero is a valid empty queue: the ends are stored
+/// inverted, so that zero is [`NONE`].
 type Words = [u32; 3];
 const HEAD: usize = 0;
 const TAIL: usize = 1;
 const JOINED: usize = 2;
 
-/// A queue, locked.
+/// A locked queue.
 #[derive(Debug)]
 pub struct Bucket<'a> {
     words: Guard<'a, Words>,
@@ -161,7 +160,7 @@ impl Bucket<'_> {
         self.words[JOINED]
     }
 
-    /// One more joins: its number.
+    /// Counts a node that joins; returns its number.
     fn count(&mut self) -> u32 {
         let number = self.words[JOINED];
         self.words[JOINED] = number.wrapping_add(1);
@@ -189,11 +188,11 @@ impl FutexTable {
 
     /// The number of the queue for a word, or for a key that is no address ([`USER_END`](crate::USER_END)).
     ///
-    /// Words are scattered. Such keys are numbers from a small range, of descriptors for instance, and their queues lie in
-    /// that order: scattered, nearly each of a thousand would take a page of the table for itself.
+    /// Words are scattered over the table. Other keys are numbers from a small range, descriptors for instance, and
+    /// their queues are neighbours: scattered, almost each of a thousand would use a page of the table.
     #[inline(always)]
     pub fn hash(key: u64) -> u32 {
-        // Words are four bytes, and keys are as far apart.
+        // Words are four bytes, and keys have the same distance.
         let number = key >> 2;
         if key < crate::USER_END {
             // Fibonacci hashing.
@@ -215,7 +214,7 @@ impl FutexTable {
         self.bucket(FutexTable::hash(addr))
     }
 
-    /// Locks the queues of two words, in order of their numbers (ranked locks).
+    /// Locks the queues of two words, lower number first.
     pub fn lock_two(&self, a: u64, b: u64) -> Two<'_> {
         let (i, j) = (FutexTable::hash(a), FutexTable::hash(b));
         if i == j {
@@ -227,7 +226,7 @@ impl FutexTable {
         Two { first, second: Some(second) }
     }
 
-    /// Locks the queue a node is in, if it still is in one once that is locked.
+    /// Locks the queue of a node, if the node is still in one when the lock is held.
     pub fn lock_of(&self, node: &Node) -> Option<Bucket<'_>> {
         loop {
             let i = node.bucket.load(Acquire);
@@ -244,7 +243,7 @@ impl FutexTable {
     }
 }
 
-/// The locked queues of two words, which may be one.
+/// The locked queues of two words, which may be the same queue.
 #[derive(Debug)]
 pub struct Two<'a> {
     /// The bucket of the first word.
@@ -262,8 +261,7 @@ impl<'a> Two<'a> {
 /// The rank of all waiters without a priority.
 const FAIR: u32 = 100;
 
-/// The order of a queue: deadline and real-time threads by urgency, all others alike
-/// (`__futex_queue`).
+/// The rank in a queue: deadline and real-time threads by urgency, all others equal (`__futex_queue`).
 fn rank(urgency: Urgency) -> u32 {
     match urgency {
         Urgency::Stop | Urgency::Deadline(_) => 0,
@@ -273,13 +271,13 @@ fn rank(urgency: Urgency) -> u32 {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The own node of `t`, its thread, joins a queue behind everybody at least as urgent.
+    /// Puts the own node of `t` into a queue, behind all that are at least as urgent.
     #[inline(always)]
     pub(super) fn enqueue(&self, bucket: &mut Bucket<'_>, t: ThreadIdx, addr: u64, bitset: u32, role: Role) {
         self.enqueue_node(bucket, NodeId::own(t), t, addr, bitset, role);
     }
 
-    /// A node of thread `t` joins a queue.
+    /// Puts a node of thread `t` into a queue.
     #[inline(always)]
     pub(super) fn enqueue_node(
         &self,
@@ -297,7 +295,7 @@ impl<M: Machine> Kernel<M> {
         self.link(bucket, node, id, addr, role);
     }
 
-    /// Takes a place among the nodes of a bucket by the node's rank.
+    /// Links a node into its bucket by rank.
     #[inline(always)]
     fn link(&self, bucket: &mut Bucket<'_>, node: &Node, id: NodeId, addr: u64, role: Role) {
         let rank = node.rank.load(Relaxed);
@@ -341,7 +339,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Leaves its queue. After this its thread may be gone.
+    /// Takes a node out of its queue. After this its thread may end at any time.
     #[inline(always)]
     pub(super) fn dequeue(&self, bucket: &mut Bucket<'_>, id: NodeId) {
         self.dequeue_node(bucket, self.node(id));
@@ -354,16 +352,16 @@ impl<M: Machine> Kernel<M> {
         node.bucket.store(NONE, Release);
     }
 
-    /// Moves a waiter from one word's queue to another's. It always appears to be in a queue: its thread would take the
-    /// opposite for a wake-up.
+    /// Moves a waiter from one word's queue to another's. It is never seen outside a queue, which its thread would take
+    /// for a wake-up.
     pub(super) fn transfer(&self, two: &mut Two<'_>, id: NodeId, addr: u64, role: Role) {
         let node = self.node(id);
         self.unlink(&mut two.first, node);
         self.link(two.second(), node, id, addr, role);
     }
 
-    /// Takes the first waiter on `addr` that answers to `bitset` out of its queue. `Err` if a waiter for a lock with
-    /// inheritance comes before.
+    /// Takes the first waiter on `addr` that answers to `bitset` out of its queue. `Err` if a waiter for a PI lock
+    /// precedes it.
     #[inline(always)]
     pub(super) fn take_first(&self, bucket: &mut Bucket, addr: u64, bitset: u32) -> Result<Option<ThreadIdx>, Errno> {
         let mut at = bucket.head();
@@ -384,7 +382,7 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// The nodes on a word, most urgent first. The one given last may be taken out.
+    /// The nodes on a word, most urgent first. The last one returned may be taken out.
     pub(super) fn waiters<'a>(&'a self, bucket: &Bucket<'_>, addr: u64) -> impl Iterator<Item = NodeId> + 'a {
         let mut at = bucket.head();
         core::iter::from_fn(move || {
@@ -405,7 +403,7 @@ impl<M: Machine> Kernel<M> {
         if id.0 < OWN_END { &self.thread(ThreadIdx(id.0)).node } else { self.futexes.pool.node(id.0 - OWN_END) }
     }
 
-    /// The node's thread. For a node of the pool: valid while it is in a queue whose lock is held.
+    /// The node's thread. A pool node must be in a queue whose lock is held.
     #[inline(always)]
     pub(super) fn thread_of(&self, id: NodeId) -> ThreadIdx {
         if id.0 < OWN_END { ThreadIdx(id.0) } else { self.futexes.pool.thread(id.0 - OWN_END) }

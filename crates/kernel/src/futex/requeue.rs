@@ -1,4 +1,4 @@
-//! FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: wake some, and let the others wait elsewhere.
+//! FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: wake some waiters and move others to another word.
 
 use super::queue::{Role, Two};
 use super::wake::Batch;
@@ -23,7 +23,7 @@ pub(crate) struct RequeueArgs {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `futex_requeue`: how many were woken and moved.
+    /// `futex_requeue`: returns how many were woken and moved.
     pub(crate) fn futex_requeue(&self, cpu: CpuId, t: ThreadIdx, a: RequeueArgs) -> Out {
         if a.wake < 0 || a.moved < 0 {
             return Errno::EINVAL.into();
@@ -82,7 +82,7 @@ impl<M: Machine> Kernel<M> {
             if left.count == 0 && left.count2 == 0 {
                 break;
             }
-            // Waiters that joined since the call began are not meant; moves within one queue join again.
+            // Skip waiters that joined after the call began; moved within one queue, waiters join it again.
             let early = |joined: u32| (joined.wrapping_sub(rest.before) as i32) < 0;
             let next = waiters.find(|&id| early(self.node(id).joined.load(Relaxed)));
             let Some(id) = next else { return Round::Done(left.done as isize) };

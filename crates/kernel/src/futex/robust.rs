@@ -1,9 +1,8 @@
 //! Robust lists: a thread that exits tells the next owner of each lock it holds
 //! (`exit_robust_list`, `handle_futex_death`).
 //!
-//! The list is the program's memory, so everything in it is doubted: a pointer that cannot be
-//! followed ends the walk, a list that does not end is left after 2048 entries, and the
-//! word of an entry is only touched if it names the exiting thread.
+//! The list is the program's memory, so nothing in it is trusted: a pointer that cannot be followed ends the walk, the
+//! walk stops after 2048 entries, and the word of an entry is only touched if it names the exiting thread.
 
 use super::key_of;
 use super::work::{Kind, Rest, Round};
@@ -17,7 +16,7 @@ use abi::{Errno, nr};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
-/// A pointer of the list; its lowest bit says that the lock is one with inheritance.
+/// A pointer in the list; its lowest bit marks a PI lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Entry(u64);
 
@@ -32,7 +31,7 @@ impl Entry {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread continues with it and
+    /// Walks the list of an exiting thread. `Some`: it is longer than one round; the thread does the rest in rounds and
     /// then repeats its `exit(2)` without a list.
     pub(crate) fn exit_robust(&self, cpu: CpuId, t: ThreadIdx) -> Option<Out> {
         let rest = self.take_robust_list(t)?;
@@ -46,8 +45,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The process ends, and other processes may wait for locks of its threads. No rounds: nothing
-    /// of this process runs any more that would have to wait.
+    /// The process ends, and other processes may wait for locks of its threads. No rounds: no other thread of this
+    /// process runs any more that would have to wait.
     pub(crate) fn process_ends(&self, cpu: CpuId) {
         if !self.shared.any() {
             return;
@@ -63,7 +62,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The word of the robust lock that `t` is about to take or to release, as it says itself.
+    /// The word of the robust lock that `t` says it is about to take or release.
     pub fn pending_robust(&self, t: ThreadIdx) -> Option<u64> {
         let at = self.thread(t).robust_list.load(Relaxed);
         let head: RobustListHead = self.get((at != 0).then_some(at)?).ok()?;
@@ -100,9 +99,9 @@ impl<M: Machine> Kernel<M> {
             if in_round == WAKES_MAX {
                 return Round::More(Rest { addr: entry.0, count: left, ..rest });
             }
-            // The next one first: once its word is free, an entry may be gone.
+            // Read the next pointer first: once its word is free, an entry may be gone.
             let next = self.get::<u64>(entry.at());
-            // The pending one may be in the list; it is done last.
+            // The pending entry may be in the list; it is handled last.
             if entry.at() != pending.at() && self.owner_died(cpu, t, word(entry), entry.inherits(), false).is_err() {
                 return END;
             }
@@ -113,15 +112,14 @@ impl<M: Machine> Kernel<M> {
             (in_round, left) = (in_round + 1, left - 1);
         }
         if pending.at() != 0 {
-            // Whatever comes of it, it is the last.
+            // The last entry, so its result does not matter.
             let _ = self.owner_died(cpu, t, word(pending), pending.inherits(), true);
         }
         END
     }
 
-    /// Clears the owner of the lock at `addr` if that is `t`. A pending lock without an owner was about to be
-    /// released or taken, so the waiter that should have been woken is woken. Locks with inheritance are handed over
-    /// by `exit_pi`.
+    /// Clears the owner of the lock at `addr` if that is `t`. If the lock was pending and has no owner, it was about to
+    /// be released or taken: wakes the waiter that should have been woken. PI locks are handed over by `exit_pi`.
     fn owner_died(
         &self,
         cpu: CpuId,
@@ -145,18 +143,18 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
             if self.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)? == word {
-                // Waiters of shared locks with inheritance wait in the host like all others (`shared.rs`).
+                // Waiters of shared PI locks wait in the host like all others (`shared.rs`).
                 if word & FUTEX_WAITERS != 0 && (!inherits || self.shared.contains(addr)) {
                     self.wake_one(cpu, t, addr);
                 }
                 return Ok(());
             }
         }
-        // Others keep writing to a word that is not theirs: they get what they want.
+        // If others keep writing to a word that is not theirs, leave it to them.
         Ok(())
     }
 
-    /// Wakes one waiter, wherever words of that memory are waited for.
+    /// Wakes one waiter, here or in the host.
     fn wake_one(&self, cpu: CpuId, t: ThreadIdx, addr: u64) {
         if self.shared.contains(addr) {
             let args = [addr, u64::from(FUTEX_WAKE), 1, 0, 0, 0];

@@ -1,10 +1,10 @@
 //! `futex_waitv(2)`: wait until one of several words changes (`futex_wait_multiple`).
 //!
-//! Each word has a node of the pool in its queue. They are queued one after the other, each
-//! under its own queue's lock, so one can be woken before the last is queued: that counts.
+//! Each word has a node of the pool in its queue. They are queued one after the other, each under its own queue's lock.
+//! A node may be woken before the last is queued, which counts as a wake-up.
 //!
-//! Words that other processes share wait at the host. A wait for both kinds is a host call, with nodes here for the
-//! process's own words.
+//! Words shared with other processes are waited for at the host. A wait for both kinds is a host call, with nodes here
+//! for the process's own words.
 
 use super::key_of;
 use super::queue::{NodeId, Role};
@@ -17,7 +17,7 @@ use abi::futex::{FUTEX2_PRIVATE, FutexWaitv};
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
-/// In place of the part of a host call that is done: the wait is mixed, and its first node is so far below.
+/// Marks a mixed wait in the field for the completed part of a host call; the first node's number is subtracted.
 const MIXED: isize = -16;
 
 /// The first node of a mixed wait.
@@ -26,7 +26,7 @@ pub fn mixed_nodes(part: isize) -> Option<u32> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Waits while every word holds its value; the result is the number of one that was woken.
+    /// Waits while every word holds its value; the result is the index of one that was woken.
     pub(crate) fn futex_wait_vector(
         &self,
         cpu: CpuId,
@@ -40,7 +40,7 @@ impl<M: Machine> Kernel<M> {
         for (k, i) in self.futexes.pool.siblings(first).enumerate() {
             if let Err(e) = self.queue_word(t, &words[k], i) {
                 self.abandon_wait(cpu, t);
-                // A wake-up that has arrived already is worth more than the error.
+                // If a wake-up has arrived already, it takes precedence over the error.
                 return self.leave_words(first, k).map_or(e.into(), |woken| Out::Done(woken as isize));
             }
         }
@@ -50,9 +50,9 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// The same where some of the words are the host's ([`Memory::is_shared`](crate::Shared)): the thread waits in
-    /// a host call for all of them, and is in the queues of the others here, where alone those are woken. Such a wake-up
-    /// ends the host call.
+    /// The same if some of the words are the host's ([`Memory::is_shared`](crate::Shared)). The thread waits in a host
+    /// call for all of them, and is in the queues of the others here, because only wake-ups here reach those. Such a
+    /// wake-up ends the host call.
     pub(crate) fn futex_wait_mixed(&self, t: ThreadIdx, words: &[FutexWaitv], call: &Call) -> Out {
         let Ok(first) = self.futexes.pool.take(words.len(), t) else { return Errno::ENOMEM.into() };
         for (k, i) in self.futexes.pool.siblings(first).enumerate() {
@@ -66,12 +66,12 @@ impl<M: Machine> Kernel<M> {
         Out::Host(*call, MIXED - first as isize)
     }
 
-    /// Whether other processes may see the word, so that it is waited for at the host.
+    /// Whether the word is shared with other processes, so that it is waited for at the host.
     pub(crate) fn is_hosts(&self, word: &FutexWaitv) -> bool {
         word.flags & FUTEX2_PRIVATE == 0 && self.shared.contains(word.uaddr)
     }
 
-    /// Whether a word of a wait that is mixed, and not over for the host, has been woken here.
+    /// Whether a word of a mixed wait, whose host call has not ended, was woken here.
     pub fn mixed_woken(&self, t: ThreadIdx) -> bool {
         let wait = &self.thread(t).wait;
         let pool = &self.futexes.pool;
@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
                 .is_some_and(|first| pool.siblings(first).any(|i| !pool.node(i).is_hosts() && !pool.node(i).queued()))
     }
 
-    /// The host call of such a wait is over: its own result, or what was woken here.
+    /// The host call of such a wait has ended: returns its own result, or the word that was woken here.
     pub fn mixed_ended(&self, first: u32, result: isize) -> isize {
         let words = self.futexes.pool.siblings(first).count();
         match (self.leave_words(first, words), result) {
@@ -103,8 +103,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes what is still queued of the first `queued` nodes out and gives all back: the number of
-    /// the last one that somebody else has taken out (`futex_unqueue_multiple`).
+    /// Takes out those of the first `queued` nodes that are still queued, and frees all; returns the index of the last
+    /// one that was woken (`futex_unqueue_multiple`).
     fn leave_words(&self, first: u32, queued: usize) -> Option<usize> {
         let mut woken = None;
         for (k, i) in self.futexes.pool.siblings(first).take(queued).enumerate() {

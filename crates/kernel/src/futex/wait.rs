@@ -1,4 +1,4 @@
-//! WAIT: the word is compared and the queue joined in one critical section.
+//! FUTEX_WAIT: compares the word and joins the queue in one critical section.
 
 use super::queue::{NodeId, Role};
 use super::word_of;
@@ -35,7 +35,7 @@ impl<M: Machine> Kernel<M> {
         self.begin_wait(t, Wait::Futex);
         self.enqueue(&mut bucket, t, addr, bitset, Role::Plain);
         drop(bucket);
-        // How to go on after a signal: 0 as without a deadline, else by restart_syscall(2).
+        // How to continue after a signal: 0 restarts as without a deadline, otherwise by restart_syscall(2).
         self.thread(t).wait.b.store(0, Relaxed);
         if let Some(deadline) = deadline {
             self.arm_timeout(cpu, t, deadline);
@@ -43,8 +43,8 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// FUTEX_WAIT and FUTEX_WAIT_BITSET with a deadline: a signal without a handler does not
-    /// make it later, a handler ends the wait whatever its flags (`futex_wait_restart`).
+    /// FUTEX_WAIT and FUTEX_WAIT_BITSET with a deadline: a signal without a handler does not extend it; a handler ends
+    /// the wait, even with SA_RESTART (`futex_wait_restart`).
     #[inline(never)]
     pub(crate) fn futex_wait_until(
         &self,
@@ -90,8 +90,8 @@ impl<M: Machine> Kernel<M> {
         wait.keep_for_restart(nr::FUTEX)
     }
 
-    /// `restart_syscall(2)` of a wait with a deadline. Its word, bits and deadline are where
-    /// the interrupted wait left them.
+    /// `restart_syscall(2)` of a wait with a deadline. Its word, bits and deadline are still recorded from the
+    /// interrupted wait.
     pub(crate) fn futex_wait_again(&self, cpu: CpuId, t: ThreadIdx) -> Out {
         let (wait, node) = (&self.thread(t).wait, &self.thread(t).node);
         let expected = wait.a.load(Relaxed) as u32;

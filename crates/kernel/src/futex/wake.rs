@@ -1,4 +1,4 @@
-//! WAKE: the waiters leave their queue under its lock and are made runnable after it.
+//! FUTEX_WAKE: takes waiters out of their queue under its lock and wakes them after releasing it.
 
 use super::queue::Bucket;
 use super::work::Rest;
@@ -48,9 +48,9 @@ pub(super) struct Which {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// FUTEX_WAKE_BITSET: wakes at most `count` waiters and says how many. As in Linux
-    /// (`futex_wake`), 0 and negative counts wake one, and a waiter for a lock with
-    /// inheritance makes it EINVAL, though those before it have been woken.
+    /// FUTEX_WAKE_BITSET: wakes at most `count` waiters and returns how many. As in Linux (`futex_wake`), 0 and
+    /// negative counts wake one, and a waiter for a PI lock makes the result EINVAL, though those before it have been
+    /// woken.
     #[inline]
     pub(crate) fn futex_wake(&self, cpu: CpuId, t: ThreadIdx, addr: u64, count: i32, bitset: u32) -> Out {
         if bitset == 0 {
@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `already` have been woken elsewhere, and count.
+    /// `already` waiters were woken elsewhere, and count.
     #[inline(never)]
     pub(super) fn futex_wake_many(
         &self,
@@ -107,10 +107,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Wakes at most `count`, which is no more than one round.
+    /// Wakes at most `count` waiters, which is at most one round.
     pub(crate) fn futex_wake_some(&self, cpu: CpuId, addr: u64, count: usize) -> usize {
         let mut batch = Batch::new();
-        // A word with waiters for a lock with inheritance: they are not ours to wake.
+        // Waiters for a PI lock on this word cannot be woken here.
         let _ = {
             let mut bucket = self.futexes.lock(addr);
             self.take_waiters(&mut bucket, Which { addr, bitset: u32::MAX, before: None }, count, &mut batch)
@@ -119,12 +119,12 @@ impl<M: Machine> Kernel<M> {
         batch.len()
     }
 
-    /// Wakes threads for a process that shares the memory and has no CPU: at most `count`, and no more than one round.
+    /// Wakes threads for a process that shares the memory and has no CPU: at most `count`, and at most one round.
     pub fn wake_from_outside(&self, addr: u64, private: bool, count: usize) -> usize {
         self.futex_wake_some(CpuId::NONE, super::key_of(addr, private), count)
     }
 
-    /// Takes waiters out of their queue: at most `count`, and as many as fit into the batch.
+    /// Takes waiters out of their queue: at most `count`, and at most as many as fit into the batch.
     #[inline(always)]
     pub(super) fn take_waiters(
         &self,

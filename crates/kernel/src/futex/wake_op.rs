@@ -32,8 +32,8 @@ pub(super) enum Failed {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `futex_wake_op`: changes `addr2`, wakes at `addr`, and at `addr2` if the comparison of
-    /// the old value holds. The change happens under both queues' locks.
+    /// `futex_wake_op`: changes `addr2`, wakes at `addr`, and also at `addr2` if the comparison with the old value
+    /// holds. The change happens under both queues' locks.
     pub(crate) fn futex_wake_op(&self, cpu: CpuId, t: ThreadIdx, a: WakeOpArgs) -> Out {
         let (count, count2) = (a.count.max(1) as usize, a.count2.max(1) as usize);
         let mut batch = Batch::new();
@@ -66,8 +66,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `futex_atomic_op_inuser`: whether the comparison with the old value holds. An unknown
-    /// operation is ENOSYS at once, an unknown comparison after the change.
+    /// `futex_atomic_op_inuser`: changes the word and returns whether the comparison with the old value holds. An
+    /// unknown operation fails with ENOSYS before the change, an unknown comparison after it.
     pub(super) fn change_word(&self, addr: u64, op: &WakeOp) -> Result<bool, Failed> {
         // Before the word is read.
         op.apply(0).ok_or(Failed::With(Errno::ENOSYS))?;

@@ -15,7 +15,7 @@ use abi::Errno;
 use ids::ThreadIdx;
 use sync::atomic::Ordering::*;
 
-/// Which call it is the rest of.
+/// Which call the rest belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -85,11 +85,11 @@ impl Rest {
     }
 }
 
-/// How a round ended.
+/// The result of a round.
 pub(super) enum Round {
     /// The call is done, with this result.
     Done(isize),
-    /// This is left.
+    /// This much is left.
     More(Rest),
 }
 
@@ -101,15 +101,13 @@ impl<M: Machine> Kernel<M> {
         Out::Work
     }
 
-    /// The call is made again from the start, after others had their turn: what it needs was
-    /// being changed all the time.
+    /// Repeats the call from the start after others had their turn, because the words it needs kept changing.
     pub fn start_over(&self, t: ThreadIdx) -> Out {
         self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
         Out::Yield(Errno::ERESTARTNOINTR.to_ret())
     }
 
-    /// A thread with work left has been chosen and does one round of it: whether that was
-    /// the last.
+    /// A thread with work left has been chosen: does one round; returns whether it was the last.
     pub(crate) fn work(&self, t: ThreadIdx) -> bool {
         let cpu = self.sched.cpu_of(t);
         if self.cpu(cpu).timer_is_due(self.clock(Clock::Monotonic)) {

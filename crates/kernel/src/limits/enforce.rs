@@ -1,4 +1,4 @@
-//! Enforcement of limits: the check at a tick, and the threads that wait for the next period.
+//! Enforces limits: the check at a tick, and threads that wait for the next period.
 
 use super::{Enforced, Moment, cpu_limit};
 use crate::hint;
@@ -12,7 +12,7 @@ use sync::atomic::{Ordering::*, fence};
 use time::cpu::limit::LimitReached;
 
 impl<M: Machine> Kernel<M> {
-    /// At a tick that found `t` running.
+    /// Called at a tick that found `t` running.
     pub(crate) fn enforce(&self, moment: Moment, t: ThreadIdx) -> Enforced {
         self.check_process(moment, t);
         self.check_thread(moment, t);
@@ -61,7 +61,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `t`, which was interrupted, makes `exit(0)` next.
+    /// Makes the interrupted thread `t` call `exit(0)` next.
     fn end_thread(&self, t: ThreadIdx) {
         self.say(format_args!("thread {} has had its CPU time (--cpu-limit thread:): it ends", self.tid(t).0));
         let registers = Registers { rdi: 0, ..self.m.registers(t) };
@@ -72,7 +72,7 @@ impl<M: Machine> Kernel<M> {
     /// Brings the count of `t`'s group up to date.
     pub(crate) fn count(&self, t: ThreadIdx, now: Nanos) {
         let consumed = self.consumed(t, now);
-        // If the host took something, and it was taken back, the group has been charged for it already.
+        // If stolen time was taken back, the group has been charged for it already.
         let before = Nanos(self.thread(t).limits.counted.fetch_max(consumed.0, AcqRel));
         if consumed > before
             && let Some(group) = self.group_of(t)
@@ -108,13 +108,15 @@ impl<M: Machine> Kernel<M> {
         thread.hint.load(Acquire) & hint::EXIT != 0 || thread.pi.holds_others_up()
     }
 
-    /// `t`, which is current on `cpu` and saved, waits for its next period if it must. If so, it has been marked as waiting.
+    /// Makes `t`, which is current on `cpu` and saved, wait for its next period if it must. If so, it has been marked
+    /// as waiting.
     pub(crate) fn hold_back(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) -> bool {
         let Some(until) = self.must_wait(t, now) else { return false };
         let thread = self.thread(t);
         thread.wait.begin(Wait::Throttled);
         self.sched.prepare_block(t);
-        // Pairs with `release_owner` and the end of the process: either they see the wait, or they are seen here.
+        // Pairs with `release_owner` and the end of the process: either they see the wait, or their change is seen
+        // here.
         fence(SeqCst);
         if self.is_exempt(t) {
             self.cancel_wait(t);
@@ -134,7 +136,7 @@ impl<M: Machine> Kernel<M> {
         meter.throttled.fetch_add(1, Relaxed);
     }
 
-    /// A thread that was held back has been chosen: whether it may go on. If not, it is marked as waiting again.
+    /// A thread that was held back has been chosen: whether it may continue. If not, marks it as waiting again.
     pub(crate) fn is_let_go(&self, t: ThreadIdx) -> bool {
         self.disarm_timeout(t);
         self.thread(t).wait.set_kind(Wait::None);

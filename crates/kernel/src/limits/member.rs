@@ -15,7 +15,7 @@ const NAME_MAX: usize = 64;
 #[must_use]
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where to go on if it turns out that the last star stands for one character more.
+    // Where to continue if the last star has to match one more character.
     let mut retry = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -37,7 +37,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A new thread belongs to its maker's group.
+    /// A new thread belongs to its creator's group.
     pub(crate) fn inherit_group(&self, parent: ThreadIdx, child: ThreadIdx) {
         if !self.limits.groups.is_empty() {
             self.enter(child, self.group_number(parent));
@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).limits.group.load(Relaxed)
     }
 
-    /// A thread has a name: it belongs to the first group that the name matches, if there is one.
+    /// A thread has been named: moves it to the first group that the name matches, if any.
     pub fn named(&self, t: ThreadIdx) {
         let name = self.thread(t).name_bytes();
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
@@ -59,7 +59,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The process's first thread: it has a name already, and CPUs that others have to themselves are not for it.
+    /// Puts the process's first thread into its group: it has a name already, and may not use other groups' exclusive
+    /// CPUs.
     pub fn begin_groups(&self, t: ThreadIdx) {
         self.named(t);
         if self.group_number(t) == 0 && self.limits.has_cpusets {
@@ -70,7 +71,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread changes to a group, and to the CPUs of that. EBUSY if it is a deadline thread, which cannot be confined.
+    /// Moves a thread to a group, and to that group's CPUs. EBUSY for a deadline thread, which cannot be confined.
     fn move_to(&self, t: ThreadIdx, group: u32) -> Result<(), Errno> {
         let old = self.group_number(t);
         if old == group {
@@ -108,7 +109,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread ends.
+    /// Counts a thread that ends out of its group.
     pub(crate) fn leave_group(&self, t: ThreadIdx) {
         if !self.limits.groups.is_empty() {
             self.enter(t, 0);

@@ -9,7 +9,7 @@
 //! Consumption beyond a share is owed to the next periods (`time::cpu::bandwidth`), so the share is exact in the long
 //! run however coarse the ticks are.
 //!
-//! **Owners of PI locks with waiters are not throttled.** They run on, and their consumption is owed. A throttled
+//! **Owners of PI locks with waiters are not throttled.** They continue, and their consumption is owed. A throttled
 //! owner is woken when a thread begins to wait for its lock (`Kernel::release_owner`). Owners of other locks are
 //! unknown, so those locks stay held until the share allows more, as under cgroups.
 //!
@@ -35,9 +35,9 @@ pub use member::matches;
 /// A share of the CPU: a quota in each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// How much CPU time.
+    /// CPU time per period.
     pub quota: Nanos,
-    /// In how much time.
+    /// The length of a period.
     pub period: Nanos,
 }
 
@@ -91,11 +91,11 @@ impl Limits {
     }
 }
 
-/// A share being used up.
+/// A share and its use so far.
 #[derive(Debug)]
 struct Meter {
     share: Option<Share>,
-    /// Begins when it is first asked for: what was consumed before counts for nothing.
+    /// Begins at the first request: earlier consumption does not count.
     bandwidth: Lock<Option<Bandwidth>>,
     /// How often threads had to wait.
     throttled: AtomicU64,
@@ -106,7 +106,7 @@ impl Meter {
         Meter { share, bandwidth: Lock::new(None), throttled: AtomicU64::new(0) }
     }
 
-    /// The end of the wait of a thread that has consumed this much.
+    /// When a thread that has consumed this much may continue.
     fn until(&self, consumed: Nanos, now: Nanos) -> Option<Nanos> {
         self.share?.until(&mut self.bandwidth.lock(), consumed, now)
     }
@@ -145,12 +145,12 @@ pub struct GroupStats<'a> {
     pub throttled: u64,
 }
 
-/// The limits at work.
+/// Limits being enforced.
 #[derive(Debug)]
 pub(crate) struct Enforcer {
     /// Some limit must be enforced.
     pub(crate) active: bool,
-    /// A thread that is chosen may have to wait.
+    /// Chosen threads may have to wait.
     pub(crate) holds: bool,
     thread: Limit,
     process: Option<Lock<CpuLimit>>,
@@ -159,7 +159,7 @@ pub(crate) struct Enforcer {
     groups: Vec<Group>,
     /// Some group has CPUs of its own.
     pub(crate) has_cpusets: bool,
-    /// The CPUs of threads whose group has none of its own: those that nobody has to himself.
+    /// The CPUs of threads whose group has none of its own: those that are exclusive to no group.
     common: CpuMask,
 }
 
@@ -229,7 +229,7 @@ pub(crate) enum Enforced {
     Throttled,
 }
 
-/// How the tick of a CPU is told.
+/// The tick that is being handled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) cpu: CpuId,

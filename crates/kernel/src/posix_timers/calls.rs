@@ -18,7 +18,7 @@ pub(super) fn errno(e: time::Error) -> Errno {
     Errno(e.errno())
 }
 
-/// The caller, in whose view clocks and threads are named.
+/// The caller: clocks and threads are named from its point of view.
 struct Caller<'a, M: Machine> {
     kernel: &'a Kernel<M>,
     thread: ThreadIdx,
@@ -34,7 +34,7 @@ impl<M: Machine> Who for Caller<'_, M> {
     fn is_own_thread(&self, tid: i32) -> bool {
         tid > 0 && self.kernel.threads.find(Tid(tid)).is_some()
     }
-    /// The host knows, and is asked when it is to make the timer.
+    /// Only the host knows; it is asked when it makes the timer.
     fn is_process(&self, pid: i32) -> bool {
         pid > 0
     }
@@ -48,12 +48,12 @@ enum Whose {
     Host,
 }
 
-/// The request.
+/// What the caller asked for.
 struct Wanted {
     clock: TimerClock,
     clock_raw: i32,
     event: Option<SigEvent>,
-    /// Where the id goes, if it is not known there.
+    /// The address to which the id is written, unless the caller chose it.
     id_at: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         match self.timer_create(cpu, t, clock as i32, event, id_at) {
             Ok(true) => Out::Done(0),
             Ok(false) => {
-                // Many ids in a row were taken: the search continues from the counter after others had their turn.
+                // Many successive ids were taken: the search continues from the counter after others had their turn.
                 self.restart_call(t, None);
                 Out::Restored
             }
@@ -71,7 +71,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// False: the call is to be made again.
+    /// False: the call must be repeated.
     fn timer_create(&self, cpu: CpuId, t: ThreadIdx, clock_raw: i32, event: u64, id_at: u64) -> Result<bool, Errno> {
         let event = if event == 0 { None } else { Some(self.get(event)?) };
         let clock = TimerClock::new(clock_raw).map_err(errno)?;
@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
         self.reserve_and_make(cpu, t, id, Wanted { clock, clock_raw, event, id_at: Some(id_at) })
     }
 
-    /// Makes a timer with this id, whatever the mode: for a process that is restored.
+    /// Makes a timer with this id, whatever the mode, for a process that is being restored.
     pub(super) fn create_exactly(
         &self,
         cpu: CpuId,
@@ -99,7 +99,7 @@ impl<M: Machine> Kernel<M> {
         if self.reserve_and_make(cpu, t, Some(id), wanted)? { Ok(()) } else { Err(Errno::EAGAIN) }
     }
 
-    /// Charged, with an id, and made. False: too many ids in a row were taken.
+    /// Charges, assigns an id and makes the timer. False: too many successive ids were taken.
     fn reserve_and_make(&self, cpu: CpuId, t: ThreadIdx, id: Option<u32>, wanted: Wanted) -> Result<bool, Errno> {
         self.charge_timer(cpu)?;
         let made = match self.posix.timers.table.reserve(id, cpu, &mut IdSearch::by(t.0)) {
@@ -157,13 +157,13 @@ impl<M: Machine> Kernel<M> {
         Ok((Timer::new(base, notify, value, wanted.clock_raw), whose))
     }
 
-    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`. A request for exact ids precedes creation, so some timers are charged
-    /// now.
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS)`. A request for exact ids is followed by creations, so it charges some
+    /// timers in advance.
     pub(crate) fn restore_timer_ids(&self, cpu: CpuId, a: &[u64; 6]) -> Out {
         let table = &self.posix.timers.table;
         match table.restore_ids(a[1], [a[2], a[3], a[4]]) {
             Ok(answer) => {
-                // At the limit `timer_create` says so itself.
+                // At the limit, `timer_create` reports the error itself.
                 if table.is_restoring() && self.charge_timer(cpu).is_ok() {
                     self.uncharge_timer(cpu);
                 }
@@ -200,7 +200,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Interval and value; EINVAL for no setting at all or one that is none, EFAULT.
+    /// Reads interval and value; EINVAL without a setting or for an invalid one, EFAULT.
     fn read_setting(&self, at: u64) -> Result<(Nanos, Nanos), Errno> {
         if at == 0 {
             return Err(Errno::EINVAL);
@@ -248,7 +248,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Deletes a timer whose signal is somewhere, or one on a CPU clock.
+    /// Deletes a timer with a pending signal, or one on a CPU clock.
     fn delete_slowly(&self, id: i32) -> Out {
         match self.take_timer(id) {
             Some(_) => Out::Done(0),
@@ -256,7 +256,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Deletes any timer and says what it was: nothing is delivered of it in between.
+    /// Deletes any timer and returns its description: nothing of it is delivered in between.
     pub(super) fn take_timer(&self, id: i32) -> Option<Listed> {
         if self.is_host_timer(id) {
             self.delete_host_timer(id);

@@ -1,7 +1,7 @@
-//! The charge of timers against RLIMIT_SIGPENDING. The count belongs to the process, under the lock of its signals. So
-//! that threads which create and delete timers on many CPUs do not all take that lock, a CPU charges some timers
-//! ahead and keeps the unused ones. The limit stays exact: a CPU that finds it reached first takes the unused charges
-//! back.
+//! The charge of timers against RLIMIT_SIGPENDING. The count belongs to the process and is under the lock of its
+//! signals. So that threads which create and delete timers on many CPUs do not contend for that lock, a CPU charges
+//! some timers in advance and keeps unused charges. The limit stays exact: a CPU that finds it reached first takes the
+//! unused charges back.
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
@@ -16,7 +16,7 @@ use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Timers charged at a time.
 const AHEAD: u32 = 32;
-/// A CPU that has more than so many gives [`AHEAD`] back.
+/// A CPU with more than this many gives [`AHEAD`] back.
 const MOST: u32 = 2 * AHEAD;
 
 /// Unused charges of each CPU.
@@ -31,14 +31,14 @@ impl Kept {
         Ok(Kept(kept.into_boxed_slice()))
     }
 
-    /// Takes charges, by compare-and-exchange: a carrier that has lost its CPU may be in here together with the one
-    /// that has it.
+    /// Takes charges, by compare-exchange: a carrier that has lost its CPU may be in here together with the one that
+    /// has it.
     #[inline]
     fn take(&self, cpu: CpuId, count: u32) -> bool {
         self.0[cpu.index()].fetch_update(Relaxed, Relaxed, |kept| kept.checked_sub(count)).is_ok()
     }
 
-    /// Puts some back: how many there are now.
+    /// Gives some back; returns how many there are now.
     #[inline]
     fn put(&self, cpu: CpuId, count: u32) -> u32 {
         self.0[cpu.index()].fetch_add(count, Relaxed) + count
@@ -80,8 +80,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// If the limit is reached, what CPUs have charged ahead is taken back. With the process's
-    /// signals locked, before anything is judged by the limit.
+    /// Takes back what CPUs have charged in advance, if the limit is reached. Called under the lock of the process's
+    /// signals, before anything is compared with the limit.
     #[inline]
     pub(crate) fn take_back(&self, process: &mut ProcessSignals, quota: Quota) {
         if process.is_full(quota) {
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// How much may be pending.
+    /// How many signals may be pending.
     pub(crate) fn quota(&self) -> Quota {
         if self.config.pending_unlimited {
             return Quota::UNLIMITED;
@@ -97,7 +97,7 @@ impl<M: Machine> Kernel<M> {
         Quota { limit: self.posix.limit.get(|| M::Personality::grants(&self.m).pending_signals), elsewhere: 0 }
     }
 
-    /// A limit that is the host's: what we know of one is old then.
+    /// Passes a call about a limit to the host, and forgets what we knew of the limit.
     pub(crate) fn host_limit(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let out = self.foreign(cpu, t, call);
         self.posix.limit.forget();
@@ -105,8 +105,8 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// RLIMIT_SIGPENDING as it was last seen. The program's own changes are noticed at once,
-/// another process's (`prlimit(2)`) only when the limit that we know is reached.
+/// The last known RLIMIT_SIGPENDING. The program's own changes are noticed at once, another process's (`prlimit(2)`)
+/// only when the known limit is reached.
 #[derive(Debug)]
 pub(super) struct PendingLimit(AtomicU64);
 

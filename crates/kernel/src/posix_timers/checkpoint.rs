@@ -107,7 +107,8 @@ impl<M: Machine> Kernel<M> {
         let mut clocks = self.cpu_clocks(true);
         let mut expires = (r.flags & TimerRecord::RUNS != 0).then_some(r.expires);
         if let Some(clock) = self.cpu_clock(base) {
-            // A clock of CPU time may have been set back or on by the exec, or be another's: what is left counts.
+            // A clock of CPU time may have been changed by the exec, or be another process's: the remaining time
+            // counts.
             expires = expires.map(|at| self.read_clock(clock) + at.since(r.now));
         }
         let dump = TimerDump {
@@ -164,7 +165,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The process's part, but for what the host alone knows: ITIMER_REAL and RLIMIT_SIGPENDING.
+    /// The process's record, except what only the host knows: ITIMER_REAL and RLIMIT_SIGPENDING.
     pub fn process_record(&self, usage: Usage) -> ProcessRecord {
         let limit = |which| {
             let Rlimit { cur, max } = self.time_limit(which);
@@ -186,7 +187,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Tells `out` everything, beginning with `process`, for somebody outside; it may be called by a host thread without a CPU.
+    /// Passes everything, beginning with `process`, to `out`, for another process. May be called by a host thread
+    /// without a CPU.
     pub fn write_checkpoint(&self, process: &ProcessRecord, mut out: impl FnMut(&[u8])) {
         let mut item = |item: Item, bytes: &[u8]| {
             out(&item.header(bytes.len()));

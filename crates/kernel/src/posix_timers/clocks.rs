@@ -1,5 +1,5 @@
-//! Clock readings for timers: cheap for the monotonic clock, and rounded to the side on which nothing is early or
-//! counted twice. Other clocks are the host's, read under one timer's lock by a call that cannot wait.
+//! Clock readings for timers: cheap for the monotonic clock, and rounded so that nothing is early or counted twice.
+//! Other clocks are the host's, read under one timer's lock by a call that cannot wait.
 
 use super::clock_bit;
 use crate::Kernel;
@@ -21,7 +21,7 @@ pub(super) fn machine_clock(base: Base) -> Clock {
 /// The clock for settings relative to now: expiries that are computed from it are never early.
 pub(super) struct NotEarlier<'a, M>(pub &'a M);
 
-/// The clock for counting periods that are over: no period is counted before its end.
+/// The clock for counting elapsed periods: no period is counted before its end.
 pub(super) struct NotLater<'a, M>(pub &'a M);
 
 fn read<M: Machine>(m: &M, base: Base, monotonic: Clock) -> Option<Nanos> {

@@ -1,5 +1,5 @@
-//! Timers on CPU clocks of this process and of its threads: they stand in the queues of
-//! [`crate::cputime`], where ticks expire them by what was consumed.
+//! Timers on CPU clocks of this process and of its threads: they are in the queues of [`crate::cputime`], where ticks
+//! expire them by consumed time.
 
 use crate::Kernel;
 use crate::cputime::SleepClock;
@@ -7,18 +7,17 @@ use crate::machine::Machine;
 use ids::{CpuId, Nanos, Tid};
 use time::posix::{Base, CpuClocks, TimerKey};
 
-/// The CPU clocks for one call about one timer. Afterwards, with the locks free:
-/// [`CpuClocksOf::finish`].
+/// The CPU clocks for one call about one timer. Call [`CpuClocksOf::finish`] afterwards, with no lock held.
 pub(crate) struct CpuClocksOf<'a, M: Machine> {
     kernel: &'a Kernel<M>,
-    /// Expire at once what is armed for a moment that is past, as `posix_cpu_timer_set` does.
+    /// Expire a timer at once if it is armed for the past, as `posix_cpu_timer_set` does.
     at_once: bool,
     due: Option<TimerKey>,
     ticks: bool,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `None` for other clocks, and for that of a thread that is gone.
+    /// `None` for other clocks, and for that of a thread that has ended.
     pub(super) fn cpu_clock(&self, base: Base) -> Option<SleepClock> {
         match base {
             Base::ProcessCpu(clock) => self.cpu_clock_of(None, clock),
@@ -54,7 +53,7 @@ impl<M: Machine> CpuClocks for CpuClocksOf<'_, M> {
 }
 
 impl<M: Machine> CpuClocksOf<'_, M> {
-    /// Does the work that was deferred until no lock is held.
+    /// Does the work that was deferred while locks were held.
     pub(super) fn finish(&self, cpu: CpuId) {
         if self.ticks {
             self.kernel.ask_for_ticks(cpu);

@@ -9,13 +9,12 @@ use ids::{CpuId, Nanos, Tid};
 use signal::{ProcessSignals, Sent, Target};
 use time::posix::{Base, First, Notify, TimerKey, TimerSignal};
 
-/// A clock that can be set is looked at again after so long: an absolute expiry on it comes at
-/// most this late after the clock was set forward. (Never early: expiries are judged by the clock
-/// itself.)
+/// How often a clock that can be set is checked: an absolute expiry on it comes at most this late after the clock was
+/// set forward. (Never early: expiries are judged by the clock itself.)
 const LOOK_AGAIN: Nanos = Nanos::from_secs(1);
 
 impl<M: Machine> Kernel<M> {
-    /// When the monotonic clock is to be looked at for an expiry on some clock.
+    /// When to check, by the monotonic clock, for an expiry on some clock.
     pub(crate) fn look_at(&self, base: Base, at: Nanos) -> Nanos {
         if base == Base::Monotonic {
             return at;
@@ -24,8 +23,8 @@ impl<M: Machine> Kernel<M> {
         self.clock(Clock::Monotonic) + left.min(LOOK_AGAIN)
     }
 
-    /// The first POSIX timer of this CPU on the monotonic clock (MAX for none), and those on other
-    /// clocks. With the lock of the CPU's timeouts.
+    /// The first POSIX timer of this CPU on the monotonic clock (MAX for none), and those on other clocks. Called under
+    /// the lock of the CPU's timeouts.
     pub(crate) fn first_posix_expiries(&self, cpu: CpuId) -> (Nanos, [Option<(Base, Nanos)>; 3]) {
         let queues = &self.posix.timers.queues;
         if !queues.is_used(cpu) {
@@ -35,8 +34,7 @@ impl<M: Machine> Kernel<M> {
         (monotonic.unwrap_or(Nanos::MAX), others.map(|(base, at)| at.map(|at| (base, at))))
     }
 
-    /// A timer has become the first of its queue: its CPU's host timer must be set for it. A timer that is already
-    /// due expires here.
+    /// A timer has become the first of its queue: sets its CPU's timer for it. If it is already due, it expires here.
     pub(super) fn serve_expiry(&self, cpu: CpuId, first: First) {
         let at = self.look_at(first.base, first.at);
         if first.cpu == cpu && at <= self.now() {
@@ -59,7 +57,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A timer has left its queue because it was due. If it tells the process, `first` is asked first.
+    /// A timer has left its queue because it was due. If it signals the process, `first` is the first choice.
     pub(crate) fn fire_timer(&self, cpu: CpuId, key: TimerKey, first: ThreadIdx) {
         let sent = {
             let mut process = self.process.signals.lock();

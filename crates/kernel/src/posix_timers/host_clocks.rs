@@ -11,8 +11,8 @@ use sync::Lock;
 use sync::atomic::{AtomicUsize, Ordering::*};
 use time::posix::{Base, TimerClock};
 
-/// The real-time signals that the C library keeps for itself, which on the host are the machine's
-/// tick and interrupt: another one brings the news of a timer that has one of them.
+/// The real-time signals that the C library reserves. On the host they are the machine's tick and interrupt, so a timer
+/// with one of them uses another signal on the host.
 const PRIVATE_SIGNALS: core::ops::RangeInclusive<i32> = 32..=33;
 /// SIGRTMAX.
 const CARRYING_SIGNAL: i32 = 64;
@@ -92,7 +92,7 @@ impl<M: Machine> Kernel<M> {
         self.posix.host.find(|timer| timer.id == id).is_some()
     }
 
-    /// The host answers a call about timer `id`.
+    /// Passes a call about timer `id` to the host.
     pub(super) fn ask_host_timer(&self, cpu: CpuId, call: &Call) -> Out {
         let Some(timer) = self.posix.host.find(|timer| timer.id == call.args[0] as i32) else {
             return Errno::EINVAL.into();
@@ -108,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A timer's signal that the host has sent to the process.
+    /// Passes on a timer's signal that the host has sent to the process.
     pub fn timer_signal_from_host(&self, cpu: CpuId, info: SigInfo) -> Result<(), Errno> {
         let Some(timer) = self.posix.host.find(|timer| timer.host == info.timer_id()) else {
             // The timer has been deleted.

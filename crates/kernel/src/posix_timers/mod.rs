@@ -1,10 +1,10 @@
 //! POSIX timers: crates `time` (ids, expiries) and `signal` (queued signals) joined.
 //!
 //! * [`charge`]: what counts against RLIMIT_SIGPENDING.
-//! * [`checkpoint`]: all of it as records, and back.
+//! * [`checkpoint`]: timers as records, and back.
 //! * [`calls`]: the system calls.
-//! * [`clocks`]: clock readings for these.
-//! * [`expiry`]: the CPU's timer goes off; which CPU must be told of an earlier expiry.
+//! * [`clocks`]: clock readings for them.
+//! * [`expiry`]: expiry at the CPU's timer, and telling a CPU of an earlier expiry.
 //! * [`talk`]: delivery of a timer's signal, its flush, and the end of its being ignored.
 //! * [`cpu_clocks`]: timers on CPU clocks of this process; [`host_clocks`]: of others, which are the host's.
 //!
@@ -36,9 +36,9 @@ pub struct PosixRoom {
     kept: Kept,
     /// Parked signals of timers whose signal is ignored.
     ignored: CachePadded<Lock<IgnoredTimers>>,
-    /// The clocks that timers were made on, a bit each: others are not read.
+    /// The clocks that timers were made on, one bit each: others are not read.
     clocks: AtomicU32,
-    /// A timer was aimed at one thread: threads' own queues may hold timers' signals.
+    /// Some timer was aimed at one thread: threads' own queues may hold timers' signals.
     aimed: AtomicBool,
     host: HostTimers,
     limit: PendingLimit,
@@ -62,8 +62,8 @@ impl PosixRoom {
         })
     }
 
-    /// A timer is made on this clock, for this receiver. (Looked at before it is written: all CPUs
-    /// that create timers read these.)
+    /// Notes that a timer is made on this clock, for this receiver. (Read before written, because all CPUs that create
+    /// timers read these.)
     fn note(&self, timer: &Timer) {
         let bit = clock_bit(timer.base);
         if self.clocks.load(Relaxed) & bit != bit {
@@ -79,7 +79,7 @@ impl PosixRoom {
 fn clock_bit(base: Base) -> u32 {
     match base {
         Base::Monotonic => 1,
-        // Relative ones count on the monotonic clock.
+        // Relative timers count on the monotonic clock.
         Base::Realtime => 1 | 2,
         Base::Boottime => 4,
         Base::Tai => 8,

@@ -14,7 +14,7 @@ use time::posix::{Delivery, First, TimerKey, TimerTable};
 /// Called by crate `signal` for each timer's signal that it takes from a queue.
 pub(crate) struct TimerTalk<'a, M: Machine> {
     kernel: &'a Kernel<M>,
-    /// A new expiry, to be served when the locks are free.
+    /// A new expiry, to be served when no lock is held.
     first: Option<First>,
     clocks: CpuClocksOf<'a, M>,
 }
@@ -44,14 +44,14 @@ impl<M: Machine> Kernel<M> {
         &self.posix.timers.table
     }
 
-    /// The hook for crate `signal`. Call [`TimerTalk::finish`] afterwards, with the locks free.
+    /// The hook for crate `signal`. Call [`TimerTalk::finish`] afterwards, with no lock held.
     #[inline]
     pub(crate) fn timer_talk(&self) -> TimerTalk<'_, M> {
         TimerTalk { kernel: self, first: None, clocks: self.cpu_clocks(false) }
     }
 
-    /// Timers whose signals were flushed because the program ignores them from now on: periodic
-    /// ones are parked. With the process's signals locked, after each call that may flush.
+    /// Handles timers whose signals were flushed because the program now ignores them: parks the periodic ones. Called
+    /// under the lock of the process's signals after each call that may flush.
     #[inline]
     pub(crate) fn settle_timers(&self, process: &mut ProcessSignals) {
         while let Some(timer) = process.next_dropped() {
@@ -59,15 +59,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Timers whose signals were lost with their thread.
+    /// Handles timers whose signals were lost with their thread.
     pub(crate) fn discard_timers(&self, process: &mut ProcessSignals) {
         while let Some(timer) = process.next_dropped() {
             self.posix.timers.discard(key(timer));
         }
     }
 
-    /// `sigaction(2)` made the program ignore a signal: what single threads had queued of it is
-    /// flushed now, not when they next look, so that their timers are parked.
+    /// `sigaction(2)` made the program ignore a signal: flushes what single threads have queued of it now, not when
+    /// they next check, so that its timers are parked.
     pub(crate) fn flush_aimed_timers(&self) {
         if !self.posix.aimed.load(Relaxed) {
             return;

@@ -1,5 +1,5 @@
-//! Clocks of CPU time: `clock_gettime(2)` and its kin. A carrier's time is not a thread's, and the host's count of the process has our own work
-//! in it, so the host cannot answer. All other clocks are its.
+//! Clocks of CPU time: `clock_gettime(2)` and related calls. A carrier's time is not a thread's, and the host's count
+//! of the process includes our own work, so the host cannot answer. All other clocks are the host's.
 
 use crate::cputime::SleepClock;
 use crate::machine::{Call, Machine, read_timespec};
@@ -26,7 +26,7 @@ impl<M: Machine> Who for Asker<'_, M> {
     fn is_own_thread(&self, tid: i32) -> bool {
         self.k.threads().find_named(Tid(tid)).is_some()
     }
-    /// An id that is not one of our threads may be a process: the host is asked.
+    /// An id that is not one of our threads may be a process: asks the host.
     fn is_process(&self, pid: i32) -> bool {
         !self.is_own_thread(pid)
     }
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
         if to == 0 { Out::Done(0) } else { self.put(to, Timespec::from_nanos(resolution)).into() }
     }
 
-    /// A clock of CPU time cannot be set; the host says how, but it does not know our threads.
+    /// Clocks of CPU time cannot be set. The host returns the right error, but does not know our threads.
     pub(crate) fn sys_clock_settime(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, from, ..] = call.args;
         let asker = Asker { k: self, t };
@@ -103,7 +103,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `clock_nanosleep(2)` on clocks that are not for sleeping on, or stand still while one sleeps.
+    /// `clock_nanosleep(2)` on clocks that one cannot sleep on, or that stand still while the thread sleeps.
     #[inline(never)]
     pub(crate) fn sys_cpu_sleep(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [clock, flags, request, rem, ..] = call.args;

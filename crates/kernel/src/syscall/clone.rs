@@ -9,27 +9,28 @@ use ids::{CpuId, Nice, Policy};
 use sched::Attr;
 use sync::atomic::Ordering::*;
 
-/// Limits that a fork hands down.
+/// Limits that a fork passes on.
 const LIMITS: [TimeLimit; 2] = [TimeLimit::Cpu, TimeLimit::RtTime];
 
-/// The arguments that `fork(2)` and `vfork(2)` stand for.
+/// The arguments of `fork(2)` and `vfork(2)`.
 pub(crate) fn fork_args(vfork: bool) -> CloneArgs {
     let flags = if vfork { cf::VM | cf::VFORK } else { 0 };
     CloneArgs { flags, exit_signal: 17, ..CloneArgs::default() }
 }
 
-/// Flags that CLONE_THREAD requires (`copy_process`): the same memory and handlers; and
-/// what we share among carriers, so cannot give apart.
+/// Flags that CLONE_THREAD requires (`copy_process`): the same memory and handlers; and what our carriers share, so
+/// that threads cannot have it separately.
 const THREAD_NEEDS: u64 = cf::VM | cf::SIGHAND | cf::THREAD;
 
-/// Resources that a process may share with its maker and give up by `unshare(2)`, if it has one thread and nobody else has them.
+/// Resources that a process may share with its creator and give up by `unshare(2)`, if it has one thread and no other
+/// process has them.
 pub const SHARED: u64 = cf::FS | cf::FILES | cf::SYSVSEM;
 
 /// Flags that `clone3(2)` refuses (`clone3_args_valid`), and CLONE_INTO_CGROUP, which the host could do for its own threads only.
 const NOT_FOR_THREADS: u64 = !(0xffff_ffff | cf::CLEAR_SIGHAND) | cf::DETACHED | cf::CSIGNAL & !cf::NEWTIME;
 
 impl<M: Machine> Kernel<M> {
-    /// Whether the current thread, the process's only one, has all of these to itself.
+    /// Whether the current thread, the process's only one, shares none of these.
     pub fn has_alone(&self, flags: u64) -> bool {
         self.has_one_thread() && self.process.shares.load(Relaxed) & flags == 0
     }
@@ -73,8 +74,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Reads arguments that are longer than ours, from a program that knows a newer kernel. Outlined, because clearing
-    /// room for them would be a measurable part of every `clone`.
+    /// Reads arguments longer than ours, from a program written for a newer kernel. Outlined, because clearing the
+    /// buffer would be a measurable part of every `clone`.
     #[cold]
     #[inline(never)]
     fn read_long_clone_args(&self, addr: u64, size: usize) -> Result<CloneArgs, Errno> {
@@ -93,7 +94,7 @@ impl<M: Machine> Kernel<M> {
         if args.flags & OWN_AND_SHARED == OWN_AND_SHARED {
             return Errno::EINVAL.into();
         }
-        // A reservation is of one thread (`sched_fork`).
+        // A reservation belongs to one thread (`sched_fork`).
         if matches!(self.sched.attr(t), Attr { policy: Policy::Deadline, reset_on_fork: false, .. }) {
             return Errno::EAGAIN.into();
         }
@@ -104,7 +105,7 @@ impl<M: Machine> Kernel<M> {
         if args.flags & THREAD_NEEDS != THREAD_NEEDS || args.flags & cf::NAMESPACES != 0 || args.exit_signal != 0 {
             return Errno::EINVAL.into();
         }
-        // The ids of threads are ours to choose, and the host has no descriptor for a thread of ours.
+        // We choose the ids of threads, and the host has no descriptor for a thread of ours.
         if args.set_tid != 0 || args.set_tid_size != 0 || args.flags & cf::PIDFD != 0 {
             return Errno::EINVAL.into();
         }
@@ -141,7 +142,7 @@ impl<M: Machine> Kernel<M> {
         Ok(tid)
     }
 
-    /// Everything else that can fail, before anybody can see the child.
+    /// Everything else that can fail, before the child is visible.
     fn prepare_child(&self, parent: ThreadIdx, child: ThreadIdx, args: &CloneArgs) -> Result<i32, Errno> {
         self.reserve_timeouts(child)?;
         let attr = inherited(self.sched.attr(parent));
@@ -160,7 +161,7 @@ impl<M: Machine> Kernel<M> {
         }
         let tid = self.threads.assign_tid(child, || self.claim_tids()).ok_or(Errno::EAGAIN)?;
         self.join_signals(child)?;
-        // Last, as it cannot fail: a group counts its threads.
+        // Last, because it cannot fail: a group counts its threads.
         self.inherit_group(parent, child);
         Ok(tid.0)
     }
@@ -184,8 +185,8 @@ impl<M: Machine> Kernel<M> {
         self.m.claim_ids(crate::tid::BLOCK as i32)
     }
 
-    /// `exit(2)`: the thread's robust futexes, its word for the joiner, then it is gone. The
-    /// last one takes the process with it.
+    /// `exit(2)`: releases the thread's robust futexes, clears its word for the joiner and ends it. The last thread
+    /// ends the process.
     pub(crate) fn sys_exit(&self, cpu: CpuId, t: ThreadIdx, status: i32) -> Out {
         if let Some(out) = self.exit_robust(cpu, t) {
             return out;
@@ -201,7 +202,7 @@ impl<M: Machine> Kernel<M> {
         self.account_exit(cpu, t);
         let word = thread.clear_child_tid.load(Relaxed);
         if word != 0 && self.store_u32(word, 0).is_ok() {
-            // Not private (`mm_release`): but nobody outside this process waits on a stack of ours.
+            // A shared word (`mm_release`): no other process waits on a stack of ours.
             if self.shared.contains(word) {
                 let args = [word, u64::from(abi::futex::FUTEX_WAKE), 1, 0, 0, 0];
                 let _ = self.foreign(cpu, t, &Call { nr: abi::nr::FUTEX, args });
@@ -212,13 +213,13 @@ impl<M: Machine> Kernel<M> {
         Out::Exited
     }
 
-    /// A dead thread has left its CPU: its slot is free.
+    /// Frees the slot of a dead thread that has left its CPU.
     pub(crate) fn bury(&self, t: ThreadIdx) {
         self.sched.detach(t);
         self.free_slot(t);
     }
 
-    /// Gives back the slot of a thread that has a context.
+    /// Frees the slot of a thread that has a context.
     fn free_slot(&self, t: ThreadIdx) {
         let identity = self.m.identity(t);
         if self.tid(t).0 == self.config.pid.0 {
@@ -229,11 +230,11 @@ impl<M: Machine> Kernel<M> {
         self.m.observe(Event::Gone(identity));
     }
 
-    /// Makes the program's first thread, which already runs on `cpu`, ours. The machine gives it a context.
+    /// Makes the program's first thread, which already runs on `cpu`, a thread of ours. The machine gives it a context.
     pub fn adopt_main(&self, cpu: CpuId) -> Option<ThreadIdx> {
         let t = self.threads.allocate()?;
         self.reserve_timeouts(t).ok()?;
-        // No carrier serves the other CPUs yet, so none looks for work there: they must be kicked.
+        // No carrier serves the other CPUs yet, so none polls for work there: they must be kicked.
         for i in (0..self.config.cpus).filter(|&i| i != cpu.index()) {
             self.sched.idle_state(CpuId(i as u16), sched::Idle::Parked);
         }
@@ -252,13 +253,13 @@ impl<M: Machine> Kernel<M> {
 
     /// Mask and actions of a process that `t` makes with these flags.
     pub fn signals_for_child(&self, t: ThreadIdx, flags: u64) -> (signal::ThreadSignals, signal::ProcessSignals) {
-        // One lock after the other: within one expression both would be held, in the wrong order.
+        // One lock after the other: within a single expression both would be held, in the wrong order.
         let thread = self.thread(t).signals.0.lock().for_child(flags & (cf::VM | cf::VFORK));
         let process = self.process.signals.lock().for_child(flags & cf::CLEAR_SIGHAND != 0);
         (thread, process)
     }
 
-    /// The state that a forked child takes over, read before the fork with these flags.
+    /// The state that a forked child takes over, read before a fork with these flags.
     pub fn inheritance(&self, t: ThreadIdx, flags: u64) -> Inheritance {
         let thread = self.thread(t);
         let (signals, process) = self.signals_for_child(t, flags);
@@ -305,7 +306,7 @@ impl<M: Machine> Kernel<M> {
         }
         // A deadline is not inherited (the fork was refused) and the mask was valid before.
         let _ = self.sched.set_attr(t, &attr, now, &mut self.kicks(cpu));
-        // The host thread of the child has its maker's.
+        // The child's host thread has its creator's nice value.
         self.process.nice.store(from.nice, Relaxed);
         self.nice_changed(Nice::clamp_from(from.nice), attr.nice);
         let _ = self.sched.set_affinity(t, from.affinity, now, &mut self.kicks(cpu));
@@ -341,9 +342,9 @@ pub struct Inheritance {
     shares: u64,
 }
 
-/// A child that executes a program before it has a kernel hands this on.
+/// What a child passes on that executes a program before it has a kernel.
 impl Inheritance {
-    /// The state of its thread, in a process with so many CPUs.
+    /// The state of its thread, in a process with this many CPUs.
     pub fn carried(&self, cpus: usize) -> Carried {
         let affinity = (self.affinity != ids::CpuMask::first(cpus)).then(|| self.affinity.clone());
         Carried::by_new_child(self.attr, affinity, self.timer_slack)

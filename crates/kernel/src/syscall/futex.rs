@@ -10,8 +10,8 @@ use abi::futex::*;
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    /// Fast path of nearly all calls: wakes of one waiter and waits without a deadline, on words of the process alone.
-    /// `None` for all others.
+    /// Fast path of nearly all calls: wakes of one waiter and waits without a deadline, on private words. `None` for
+    /// all others.
     #[inline(always)]
     pub(crate) fn futex_at_once(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, val, timeout, ..] = call.args;
@@ -51,7 +51,7 @@ impl<M: Machine> Kernel<M> {
         if op & FUTEX_CLOCK_REALTIME != 0 && !clock_may_be_chosen { Err(Errno::ENOSYS) } else { Ok(deadline) }
     }
 
-    /// A call with a word that is for the host.
+    /// A call with a word that is the host's.
     fn futex_of_host(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Option<Out> {
         let [addr, op, .., addr2, _] = call.args;
         let shared = self.shared.contains(addr);

@@ -11,8 +11,8 @@ use abi::args::{CLOCK_MONOTONIC, CLOCK_REALTIME};
 use abi::futex::*;
 use ids::{CpuId, ThreadIdx};
 
-/// Flags of one word: EINVAL for a size other than 32 bits and for what is not known. Says
-/// whether it is private.
+/// The flags of one word: EINVAL for a size other than 32 bits and for unknown flags. Returns whether the word is
+/// private.
 fn check_flags(flags: u32) -> Result<bool, Errno> {
     if flags & !(FUTEX2_SIZE_MASK | FUTEX2_PRIVATE) != 0 || flags & FUTEX2_SIZE_MASK != FUTEX2_SIZE_U32 {
         return Err(Errno::EINVAL);
@@ -20,7 +20,7 @@ fn check_flags(flags: u32) -> Result<bool, Errno> {
     Ok(flags & FUTEX2_PRIVATE != 0)
 }
 
-/// Values and masks are those of the word's size (`futex_validate_input`).
+/// Values and masks must fit the word's size (`futex_validate_input`).
 fn check_value(value: u64) -> Result<u32, Errno> {
     u32::try_from(value).map_err(|_| Errno::EINVAL)
 }
@@ -106,7 +106,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Errno::EINVAL);
         }
         self.check_word(addr, private)?;
-        // Unlike FUTEX_WAKE, this wakes nobody if asked for nobody.
+        // Unlike FUTEX_WAKE, a count of 0 wakes nobody.
         Ok(if count as i32 == 0 {
             Out::Done(0)
         } else {

@@ -29,8 +29,8 @@ impl<M: Machine> Kernel<M> {
         }
         self.thread(t).robust_list.store(a[0], Relaxed);
         if self.tid(t).0 == self.config.pid.0 {
-            // If the process is killed, only the host can walk a list. It does for the host thread
-            // with the id that the locks name, and for nothing that we have walked before.
+            // If the process is killed, only the host can walk a list. It does so for the host thread with the id that
+            // the locks name; entries that we have walked are released already.
             let _ = self.foreign(cpu, t, call);
         }
         Out::Done(0)
@@ -40,14 +40,14 @@ impl<M: Machine> Kernel<M> {
         let a = &call.args;
         let target = match self.thread_or_self(t, a[0] as i32) {
             Some(target) => target,
-            // Whether the caller may look at another process's, the host judges.
+            // The host decides whether the caller may inspect another process's.
             None => return self.foreign(cpu, t, call),
         };
         let head = self.thread(target).robust_list.load(Relaxed);
         self.put::<u64>(a[2], abi::futex::RobustListHead::SIZE as u64).and(self.put::<u64>(a[1], head)).into()
     }
 
-    /// The process's id for that of a thread of it; others as they are.
+    /// The process's id for the id of any of its threads; other ids unchanged.
     pub fn host_id(&self, id: i32) -> i32 {
         if self.is_own(id) { self.config.pid.0 } else { id }
     }
@@ -57,12 +57,12 @@ impl<M: Machine> Kernel<M> {
         id > 0 && id != self.config.pid.0 && self.threads.find(Tid(id)).is_some()
     }
 
-    /// 0 or the own id is the caller; another id may be a thread of this process.
+    /// 0 or the caller's own id is the caller; another id may be a thread of this process.
     pub(crate) fn thread_or_self(&self, t: ThreadIdx, tid: i32) -> Option<ThreadIdx> {
         if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
     }
 
-    /// As [`Kernel::thread_or_self`], or what is left of a main thread that has exited.
+    /// Like [`Kernel::thread_or_self`], but also finds a zombie main thread.
     pub(crate) fn named_or_self(&self, t: ThreadIdx, id: i32) -> Option<ThreadIdx> {
         if id == 0 { Some(t) } else { self.threads.find_named(Tid(id)) }
     }
@@ -90,20 +90,20 @@ impl<M: Machine> Kernel<M> {
             | PR_CAP_AMBIENT
             | PR_MCE_KILL
             | PR_SET_SPECULATION_CTRL => Out::Process(Process::Rights(*call)),
-            // The machine reads the counter, too.
+            // The machine reads the counter itself, so it stays enabled.
             PR_SET_TSC if a[1] == PR_TSC_ENABLE => Out::Done(0),
             PR_SET_TSC => Errno::EINVAL.into(),
-            // The dispatch of a host thread is the machine's.
+            // The machine uses the host threads' dispatch itself.
             PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
             PR_SCHED_CORE => self.core_scheduling(cpu, t, call),
-            // Refused as by a host without seccomp, because a filter would judge the machine's own calls, too.
+            // Refused as by a host without seccomp, because a filter would apply to the machine's own calls, too.
             PR_SET_SECCOMP => Errno::EINVAL.into(),
             _ => self.foreign(cpu, t, call),
         }
     }
 
-    /// Which host threads share a core with which is the host's matter, and a thread of ours is on all of them: so the only
-    /// thread of a process stands for the process, and one among others cannot be told apart from them.
+    /// The host decides which host threads share a core, and a thread of ours runs on all of them. So the only thread
+    /// of a process stands for the process, and one among several cannot be separated from the others.
     fn core_scheduling(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let mut call = *call;
         let [_, what, id, kind, ..] = call.args;
@@ -120,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         self.foreign(cpu, t, &call)
     }
 
-    /// `prctl(PR_SET_NAME)`. Names are ours, but the main thread's is also the host's name of the process.
+    /// `prctl(PR_SET_NAME)`. We keep the names, but the main thread's is also the host's name of the process.
     fn set_name(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let mut name = [0u8; 16];
         // Up to 15 bytes, ending at a zero; the string may end just before unmapped memory.

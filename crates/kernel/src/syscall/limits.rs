@@ -1,5 +1,4 @@
-//! RLIMIT_CPU and RLIMIT_RTTIME: ours, because the host would count carriers. They live in the image; the host gets
-//! them at exec.
+//! RLIMIT_CPU and RLIMIT_RTTIME. They are ours, because the host would count carriers; the host gets them at exec.
 
 use crate::cputime::TimeLimit;
 use crate::machine::{Call, Machine};
@@ -24,7 +23,7 @@ impl<M: Machine> Kernel<M> {
         let a = &call.args;
         let (pid, resource, new, old) = match call.nr {
             nr::GETRLIMIT => (0, a[0], 0, a[1]),
-            // `setrlimit(2)` with a null pointer falls through to the host, which answers EFAULT.
+            // `setrlimit(2)` with a null pointer falls through to the host, which returns EFAULT.
             nr::SETRLIMIT if a[1] != 0 => (0, a[0], a[1], 0),
             nr::PRLIMIT64 => (self.host_id(a[0] as i32), a[1], a[2], a[3]),
             _ => return self.host_limit(cpu, t, call),

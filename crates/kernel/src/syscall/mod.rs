@@ -1,4 +1,4 @@
-//! System calls of the kernel, one file a family. All others are the personality's.
+//! System calls of the kernel, one file per family. All others are the personality's.
 
 mod affinity;
 mod clocks;
@@ -23,7 +23,7 @@ use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
 impl<M: Machine> Kernel<M> {
-    /// Answers a system call of thread `t`, or returns what is to be done for it.
+    /// Handles a system call of thread `t`, or returns what must be done for it.
     #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {
@@ -100,7 +100,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// CPU time and its limits, but for reading clocks.
+    /// Calls about CPU time and its limits, except reading clocks.
     #[inline(never)]
     fn syscall_of_time(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match call.nr {

@@ -1,8 +1,8 @@
 //! `sched_*(2)` on threads of another process.
 //!
-//! If that process runs under Entresol, the host knows neither most of its threads nor what they are allowed. So the
-//! machine asks that process, whose kernel answers in [`Kernel::for_neighbour`]; of all others it asks the host. That may
-//! take a while, so the personality makes an inline call of it, marked by [`ELSEWHERE`].
+//! If that process runs under Entresol, the host knows neither most of its threads nor what they may do. So the machine
+//! asks that process, whose kernel answers in [`Kernel::for_neighbour`]; for all others it asks the host. Because that
+//! may take a while, the personality makes an inline call, marked by [`ELSEWHERE`].
 
 use super::policy::By;
 use crate::Kernel;
@@ -11,12 +11,12 @@ use crate::trap::Out;
 use abi::{Errno, nr};
 use ids::{CpuId, Tid};
 
-/// Marks the number of an inline call that is about a thread of another process.
+/// Marks the number of an inline call that concerns a thread of another process.
 pub const ELSEWHERE: usize = 1 << 20;
 
 impl<M: Machine> Kernel<M> {
-    /// The result of a call about a thread of this process that another process makes. Its arguments point to memory of the
-    /// machine's. `privileged`: that process has CAP_SYS_NICE; in any case it may act on this one (`check_same_owner`).
+    /// The result of another process's call about a thread of this process. Its arguments point to the machine's
+    /// memory. `privileged`: that process has CAP_SYS_NICE. In any case it may act on this one (`check_same_owner`).
     pub fn for_neighbour(&self, call: &Call, privileged: bool) -> isize {
         let by = By { cpu: CpuId::NONE, privileged: Some(privileged) };
         let Some(t) = self.threads().find(Tid(call.args[0] as i32)) else { return Errno::ESRCH.to_ret() };
@@ -34,7 +34,7 @@ impl<M: Machine> Kernel<M> {
         };
         match out {
             Out::Done(result) => result,
-            // The thread has ended meanwhile.
+            // The thread has ended since.
             _ => Errno::ESRCH.to_ret(),
         }
     }

@@ -1,7 +1,8 @@
-//! Nice values: `getpriority(2)`, `setpriority(2)`, and what other processes have of them.
+//! Nice values: `getpriority(2)`, `setpriority(2)`, and the value that other processes see.
 //!
-//! Each thread has its own, which counts among the threads of the process. The process competes with other processes by the
-//! **least** of them: so no thread gets less of the machine than others of its value. Other processes see that one, too.
+//! Each thread has its own, which counts among the threads of the process. The process competes with other processes by
+//! the **lowest** of them, so that no thread gets less of the machine than threads of the same value elsewhere. Other
+//! processes see that value, too.
 
 use super::policy::{By, Target};
 use crate::machine::{Call, Event, Machine};
@@ -14,8 +15,8 @@ use sched::Attr;
 use sync::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Kernel<M> {
-    /// `getpriority(2)`. The nice value of a thread of ours is its own, as on Linux. Groups and other processes are the
-    /// host's.
+    /// `getpriority(2)`. The nice value of a thread of ours is its own, as on Linux. Groups and other processes are
+    /// left to the host.
     pub(crate) fn sys_getpriority(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         match (call.args[0], self.sched_target(t, call.args[1] as i32)) {
             (PRIO_PROCESS, Target::Ours(target)) => Out::Done(20 - self.sched.attr(target).nice.0 as isize),
@@ -29,7 +30,7 @@ impl<M: Machine> Kernel<M> {
                 let nice = Nice::clamp_from(call.args[2] as i32);
                 let old = self.sched.attr(target);
                 match self.apply(By::own(cpu), target, &Attr { nice, ..old }) {
-                    // setpriority(2) says EACCES where sched_setattr(2) says EPERM.
+                    // setpriority(2) returns EACCES where sched_setattr(2) returns EPERM.
                     Out::Done(e) if e == Errno::EPERM.to_ret() => Errno::EACCES.into(),
                     out => out,
                 }
@@ -45,8 +46,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The host has given this nice value to all threads of the process: before it began (`nice entresol run`), or as to all that its
-    /// group or user has.
+    /// The host has set this nice value for all threads of the process: before it began (`nice entresol run`), or
+    /// through its group or user.
     pub fn adopt_nice(&self, cpu: CpuId, nice: Nice) {
         self.process.nice.store(nice.0.into(), Relaxed);
         let now = self.now();
@@ -58,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread has another nice value, or the same.
+    /// A thread's nice value has been set, perhaps to the same value.
     pub(crate) fn nice_changed(&self, before: Nice, now: Nice) {
         if before != now && !self.has_one_thread() {
             self.process.nices_differ.store(true, Relaxed);
@@ -69,14 +70,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread of this value is about to end, and counts no more.
+    /// A thread with a nice value is about to end and no longer counts.
     pub(crate) fn nice_ended(&self, t: ThreadIdx) {
         if self.process.nices_differ.load(Relaxed) {
             self.nice_given_up(self.sched.attr(t).nice);
         }
     }
 
-    /// A thread has this value no more. The look at the others ends at the first that has it still.
+    /// A thread no longer has this value. Checks the others only up to the first that still has it.
     fn nice_given_up(&self, before: Nice) {
         let told = self.told_nice();
         let counts = |t: &ThreadIdx| !self.thread(*t).signals.0.lock().has_exited();

@@ -1,5 +1,4 @@
-//! `sched_*(2)` but for affinity. Checks in the order of Linux's
-//! `kernel/sched/syscalls.c`.
+//! `sched_*(2)` except affinity. Checks in the order of Linux's `kernel/sched/syscalls.c`.
 
 use crate::machine::{Call, Machine};
 use crate::trap::Out;
@@ -12,25 +11,24 @@ use sched::{Attr, AttrError, DeadlineParams};
 const RESET_ON_FORK: u32 = 0x4000_0000;
 const UTIL_CLAMP: u64 = sf::UTIL_CLAMP_MIN | sf::UTIL_CLAMP_MAX;
 
-/// The thread that a call names.
+/// The target of a call.
 pub(super) enum Target {
     Ours(ThreadIdx),
-    /// Not a thread of this process. Another process under Entresol has it, or the host knows it, or that there is
-    /// none.
+    /// Not a thread of this process. It may belong to another process under Entresol or to the host, or not exist.
     Foreign,
 }
 
-/// The caller that changes a thread.
+/// The caller of a change.
 #[derive(Clone, Copy)]
 pub(crate) struct By {
-    /// The CPU that it calls on; none for another process.
+    /// The caller's CPU; none for another process.
     pub cpu: CpuId,
-    /// Whether another process has CAP_SYS_NICE; `None` for this one, whose right is looked at when it counts.
+    /// Whether another process has CAP_SYS_NICE; `None` for this one, whose privilege is checked when needed.
     pub privileged: Option<bool>,
 }
 
 impl By {
-    /// A thread of this process, on this CPU.
+    /// The caller is a thread of this process, on this CPU.
     pub fn own(cpu: CpuId) -> By {
         By { cpu, privileged: None }
     }
@@ -82,7 +80,7 @@ impl<M: Machine> Kernel<M> {
         self.apply(by, target, &new)
     }
 
-    /// Whether the caller may change the thread so.
+    /// Whether the caller may make this change to the thread.
     fn may_apply(&self, by: By, target: ThreadIdx, new: &Attr) -> bool {
         let old = self.sched.attr(target);
         // The host is asked at most once, and only if something is raised.
@@ -97,7 +95,7 @@ impl<M: Machine> Kernel<M> {
             return Errno::EPERM.into();
         }
         if self.threads().zombie() == Some(target) {
-            // Linux changes what never runs again; here nothing of it is left to change.
+            // Linux changes the exiting thread, which never runs again; here there is nothing left to change.
             return if new.is_valid() { Out::Done(0) } else { Errno::EINVAL.into() };
         }
         let (now, before) = (self.now(), self.sched.attr(target).nice);
@@ -152,14 +150,14 @@ impl<M: Machine> Kernel<M> {
         };
         let Target::Ours(target) = self.sched_target(t, pid) else { return self.foreign(by.cpu, t, call) };
         match attr_from(&raw, &self.sched.attr(target)) {
-            // As a kernel without CONFIG_UCLAMP_TASK.
+            // Like a kernel without CONFIG_UCLAMP_TASK.
             Ok(new) if raw.flags & UTIL_CLAMP != 0 && self.may_apply(by, target, &new) => Errno::EOPNOTSUPP.into(),
             Ok(new) => self.apply(by, target, &new),
             Err(e) => e.into(),
         }
     }
 
-    /// `sched_copy_attr`: a size that is not understood is answered with the one that is.
+    /// `sched_copy_attr`: an unknown size is answered with the known one.
     fn read_attr(&self, from: u64) -> Result<SchedAttr, Errno> {
         let too_big = |e| {
             if e == Errno::E2BIG {
@@ -199,15 +197,15 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Whether a process without privilege may go from one nice value to another: always by the host's rule
-/// (`is_nice_reduction`). SCHED_IDLE counts as more than any nice value.
+/// Whether an unprivileged process may change from one nice value to another, by the host's rule (`is_nice_reduction`).
+/// SCHED_IDLE counts as above any nice value.
 fn may_be_nicer(old: &Attr, new: &Attr, limit: impl Fn() -> u64) -> bool {
     let may_have = |nice: Nice| (20 - i64::from(nice.0)) as u64 <= limit();
     let wakes = old.policy == Policy::Idle && new.policy != Policy::Idle;
     (new.nice >= old.nice || may_have(new.nice)) && (!wakes || may_have(old.nice))
 }
 
-/// `--rt=host`: the same of policies and real-time priorities (`user_check_sched_setscheduler`).
+/// `--rt=host`: the same for policies and real-time priorities (`user_check_sched_setscheduler`).
 fn may_be_urgent(old: &Attr, new: &Attr, limit: u64) -> bool {
     let raised = new.rt > old.rt && u64::from(new.rt.0) > limit;
     let entered = new.policy.is_rt() && new.policy != old.policy && limit == 0;
@@ -250,7 +248,7 @@ fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
     Ok(Attr { policy, nice, rt: priority, reset_on_fork, slice, deadline })
 }
 
-/// The slice of a fair thread is its runtime, as from Linux 6.12 on.
+/// The slice of a fair thread is reported as its runtime, as since Linux 6.12.
 fn attr_to(attr: &Attr, slice: Nanos, size: usize) -> SchedAttr {
     let size = size.min(SchedAttr::SIZE) as u32;
     let flags = if attr.reset_on_fork { sf::RESET_ON_FORK } else { 0 };

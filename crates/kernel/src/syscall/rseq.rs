@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
         if !area.is_multiple_of(rseq::ALIGN as u64) || (len as usize) < rseq::ORIG_SIZE {
             return Err(Errno::EINVAL);
         }
-        // No critical section is left from an earlier use of the memory.
+        // Clear a critical section left by an earlier user of the memory.
         self.put::<u64>(area.checked_add(rseq::RSEQ_CS as u64).ok_or(Errno::EFAULT)?, 0)?;
         thread.rseq.store(area, Relaxed);
         thread.rseq_len.store(len, Relaxed);
@@ -67,12 +67,12 @@ impl<M: Machine> Kernel<M> {
             && self.store_u32(area + rseq::CPU_ID as u64, cpu).is_ok()
     }
 
-    /// The thread goes on after a preemption or on another CPU: the area learns the CPU,
-    /// and a critical section it was in is aborted (`rseq_ip_fixup`).
+    /// The thread continues after a preemption or on another CPU: writes the CPU to the area, and aborts a critical
+    /// section that it was in (`rseq_ip_fixup`).
     pub(crate) fn rseq_resume(&self, cpu: CpuId, t: ThreadIdx) {
         let thread = self.thread(t);
         let seen = u32::from(cpu.0) + 1;
-        // Written by the CPU that has the thread only, so there is nobody to exchange it with.
+        // Only the CPU that has the thread writes this word, so no exchange is needed.
         if thread.rseq_cpu.load(Relaxed) == seen {
             return;
         }

@@ -1,4 +1,4 @@
-//! The calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
+//! Calls about signals: arguments and their errors in Linux's order (`kernel/signal.c`).
 
 use crate::Personality;
 use crate::hint;
@@ -84,7 +84,8 @@ impl<M: Machine> Kernel<M> {
         Out::Restored
     }
 
-    /// The signals that the thread blocks and that are pending for it or the process, with what has arrived by now.
+    /// The signals that the thread blocks and that are pending for it or the process, including those that have just
+    /// arrived.
     pub fn pending_signals(&self, t: ThreadIdx) -> SigSet {
         self.m.receive(None);
         let process = self.process.signals.lock();
@@ -98,7 +99,7 @@ impl<M: Machine> Kernel<M> {
             let mut signals = self.thread(t).signals.0.lock();
             let before = signals.altstack.report(sp);
             if let Some(new) = new {
-                // Whether a frame fits is seen when it is written (`sigaltstack_size_valid`).
+                // Whether a frame fits is checked when it is written (`sigaltstack_size_valid`).
                 signals.altstack.set(new, sp, AltStack::MIN_SIZE)?;
             }
             before
@@ -123,8 +124,8 @@ impl<M: Machine> Kernel<M> {
         self.interrupted(t).then_some(Errno::ERESTARTNOHAND.to_ret())
     }
 
-    /// The rest of `rt_sigtimedwait(2)` when no signal of the set `wanted` is pending: the current thread `t` waits for one,
-    /// which is told at `info` unless that is 0. Without a `span` there is no time limit.
+    /// The rest of `rt_sigtimedwait(2)` when no signal of `wanted` is pending: the current thread `t` waits for one,
+    /// which is written to `info` unless that is 0. Without a `span` there is no time limit.
     ///
     /// # Errors
     /// EAGAIN if the span is zero.
@@ -160,7 +161,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Out::Blocked)
     }
 
-    /// The mask counts until the call ends. Also for `sigsuspend(2)`.
+    /// Sets a mask until the call ends. Also used by `sigsuspend(2)`.
     pub fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
         let thread = self.thread(t);
         let left = {
@@ -176,7 +177,7 @@ impl<M: Machine> Kernel<M> {
         M::Personality::wanted(self, t, || !mask);
     }
 
-    /// The end of the call: the mask, and what a signal without handler makes of the result.
+    /// Ends the call: prepares the old mask, and adapts the result if there was a signal without a handler.
     pub fn masked_result(&self, t: ThreadIdx, nr: usize, result: isize) -> isize {
         let thread = self.thread(t);
         let interrupted = result == Errno::EINTR.to_ret();
@@ -184,7 +185,7 @@ impl<M: Machine> Kernel<M> {
             let mut process = self.process().signals.lock();
             let mut signals = thread.signals.0.lock();
             let left = process.end_mask(&mut signals, interrupted);
-            // Signals that the call's mask held back.
+            // Signals that the call's mask blocked.
             if !process.deliverable(&signals).is_empty() {
                 thread.hint.fetch_or(hint::SIGNAL, AcqRel);
             }
@@ -194,7 +195,7 @@ impl<M: Machine> Kernel<M> {
         if !interrupted {
             return result;
         }
-        // The mask is still to be put back, even if there is no signal after all.
+        // The mask must still be restored, even without a signal.
         thread.hint.fetch_or(hint::SIGNAL, AcqRel);
         if matches!(nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2) { result } else { Errno::ERESTARTNOHAND.to_ret() }
     }
@@ -236,7 +237,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Queues a signal that was taken from `t`, which blocks it, once more. Nobody is told.
+    /// Queues a signal again that was taken from `t`, which blocks it. Notifies nobody.
     pub fn requeue(&self, t: ThreadIdx, info: SigInfo) {
         let state = self.state_of(t);
         let mut process = self.process.signals.lock();
@@ -245,7 +246,7 @@ impl<M: Machine> Kernel<M> {
         let _ = process.send(Target::Thread(&mut signals, candidate), info, Quota::UNLIMITED);
     }
 
-    /// The result of `rt_sigtimedwait(2)` that has taken this signal, which is told at `to` unless that is 0.
+    /// The result of `rt_sigtimedwait(2)` that has taken this signal, which is written to `to` unless that is 0.
     pub fn report_taken(&self, to: u64, info: &SigInfo) -> isize {
         if to != 0 && self.put(to, *info).is_err() {
             return Errno::EFAULT.to_ret();
@@ -313,7 +314,7 @@ impl<M: Machine> Kernel<M> {
         if self.host_id(id) != self.config.pid.0 {
             return self.foreign(cpu, t, call);
         }
-        // The thread that is named is the first to be asked whether it takes the signal (`complete_signal`).
+        // The named thread is the first choice for the signal (`complete_signal`).
         let first = self.threads().find(Tid(id));
         let sent = self.read_info(t, id, from, signal as i32).and_then(|info| match info {
             Some(info) => self.send_to_process(cpu, first, info),
@@ -329,7 +330,7 @@ impl<M: Machine> Kernel<M> {
             return self.foreign(cpu, t, call);
         };
         if pid != self.config.pid.0 {
-            // The host would take the carrier for the sender, and one that names itself may say anything.
+            // The host would take the carrier for the sender, and a sender that names itself may claim anything.
             let info = self.read_info(t, tid as i32, from, 0);
             return info.err().unwrap_or(Errno::ESRCH).into();
         }
@@ -340,14 +341,15 @@ impl<M: Machine> Kernel<M> {
         Out::from(sent.map(|()| 0))
     }
 
-    /// The signal that the current thread `t` sends to the thread or process that it calls `id`; `None` if it only asks
+    /// The signal that the current thread `t` sends to the thread or process with id `id`; `None` if it only asks
     /// whether it may.
     fn read_info(&self, t: ThreadIdx, id: i32, from: u64, signal: i32) -> Result<Option<SigInfo>, Errno> {
         let mut bytes = [0; 128];
         self.m.read(from, &mut bytes)?;
         bytes[..4].copy_from_slice(&signal.to_le_bytes());
         let info = SigInfo::read(&bytes)?;
-        // Only a signal to oneself may claim to come from the kernel or from `tgkill(2)` (`do_rt_sigqueueinfo`).
+        // Only a signal to the sender itself may claim to come from the kernel or from `tgkill(2)`
+        // (`do_rt_sigqueueinfo`).
         if (info.code() >= 0 || info.code() == si_code::TKILL) && self.tid(t).0 != id {
             return Err(Errno::EPERM);
         }
@@ -357,12 +359,12 @@ impl<M: Machine> Kernel<M> {
         Signal::from_raw(signal).map(|_| Some(info)).ok_or(Errno::EINVAL)
     }
 
-    /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without handler interrupted
-    /// goes on to its old deadline.
+    /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without a handler interrupted continues to
+    /// its old deadline.
     pub(crate) fn sys_restart(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let wait = &self.thread(t).wait;
         if !wait.continues.swap(false, Relaxed) {
-            // The program's own call: `do_no_restart_syscall`.
+            // The program made this call itself: `do_no_restart_syscall`.
             return Errno::EINTR.into();
         }
         match wait.call.load(Relaxed) as usize {

@@ -33,7 +33,7 @@ impl<M: Machine> Kernel<M> {
             (true, _) => Deadline::after(&self.m, at.since(self.clock(clock))),
         };
         if absolute && at <= self.clock(clock) {
-            // The thread goes on: a late one is to catch up with the rest of its slice or budget.
+            // Continue: a late thread must catch up with the rest of its slice or budget.
             return Out::Done(0);
         }
         self.begin_wait(t, Wait::Sleep);
@@ -44,9 +44,8 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// 0 at the deadline. A signal ends the sleep: with the remaining time written for a
-    /// relative one (`nanosleep_copyout`); an absolute one starts over if nobody handles
-    /// the signal (`-ERESTARTNOHAND`).
+    /// 0 at the deadline. A signal ends the sleep: a relative one writes the remaining time (`nanosleep_copyout`), an
+    /// absolute one starts over if the signal has no handler (`-ERESTARTNOHAND`).
     pub(crate) fn sleep_finished(&self, t: ThreadIdx) -> Option<isize> {
         let wait = &self.thread(t).wait;
         if wait.timed_out() {

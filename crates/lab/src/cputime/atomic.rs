@@ -1,11 +1,11 @@
 //! Generation 3, 2015: three atomic words instead of the lock.
 //!
-//! Starting raises each word to *at least* the sum of all threads and only then says
+//! Starting raises each word to *at least* the sum of all threads and only then reports
 //! "running". Setting would be wrong: another thread may start at the same moment with a
 //! larger sum, and an accounter that saw "running" in an earlier epoch may be adding right
-//! now; the clock could fall below an expiry that was already told to the program. Raising
+//! now; the clock could fall below an expiry that the program has already seen. Raising
 //! can only count too much: a thread adds to its own field, a starter's walk sees it, and
-//! then the thread's add to the group lands on top.
+//! then the thread's add to the group is counted as well.
 
 use crate::cputime::threads::Fields;
 use crate::cputime::{Accounting, Kind, Threads, is_due};

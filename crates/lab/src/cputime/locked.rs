@@ -55,8 +55,8 @@ impl Accounting for Locked {
         if self.running.load(Relaxed) {
             return *self.total.lock();
         }
-        // The walk comes first and without the lock; what is added meanwhile by an
-        // accounter of an earlier epoch is why the totals are raised, not set.
+        // The walk comes first and without the lock. An accounter of an earlier epoch may add in between, so the totals
+        // are raised, not set.
         let sum = self.threads.walk();
         let mut total = self.total.lock();
         self.running.store(true, Relaxed);

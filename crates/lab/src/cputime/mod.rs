@@ -68,8 +68,8 @@ pub trait Accounting: Sync {
     /// `thread`, on `cpu`, consumes nothing any more.
     fn exit(&self, cpu: CpuId, thread: usize);
 
-    /// Begins to keep the process's time, if it is not being kept: the reading that an
-    /// absolute expiry refers to.
+    /// Starts keeping the process's time, unless it is being kept; returns the reading to which an absolute expiry
+    /// refers.
     fn start(&self) -> Cputime;
 
     /// A tick saw that nothing is armed: the process's time need not be kept.

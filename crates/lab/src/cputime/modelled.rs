@@ -25,8 +25,9 @@ pub enum Design {
 pub const OF_2008: Machine = Machine::of_cpus(4);
 /// Its tick, in nanoseconds: a thousand a second.
 pub const TICK_OF_2008: u64 = 1_000_000;
-/// One thread visited by a walk there. Read off the message: with 4,000 threads the program took 70 seconds for what
-/// takes 5.8, so eight percent of each tick were left to it, after four CPUs had walked one after the other.
+/// The time to visit one thread in a walk on that machine. Derived from the message: with 4,000 threads the program
+/// took 70 seconds for what takes 5.8, so it got eight percent of each tick, after four CPUs had walked one after the
+/// other.
 const VISIT_OF_2008: u64 = 31;
 
 /// A tick of generation 0 on the machine of 2008, with this many threads: three walks under a lock.
@@ -34,7 +35,7 @@ pub fn walk_of_2008(threads: u64) -> Vec<Step> {
     vec![Lock(0, 3 * threads * VISIT_OF_2008)]
 }
 
-/// The share of all time that is left to the program when a tick does this on the machine of 2008.
+/// The share of all time that the program gets when a tick does this on the machine of 2008.
 pub fn left_in_2008(steps: &[Step]) -> f64 {
     1.0 - share(&OF_2008, steps, TICK_OF_2008)
 }

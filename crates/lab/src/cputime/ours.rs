@@ -1,7 +1,7 @@
 //! Ours ([`time::cpu`]), behind the laboratory's trait.
 //!
-//! The trait says "this much was consumed"; our accounting is told moments instead. So
-//! each CPU has a clock of its own here, which an accounting moves on.
+//! The trait says "this much was consumed", but our accounting takes moments. So each CPU has
+//! its own clock here, which every accounting advances.
 
 use crate::cputime::{Accounting, Kind};
 use alloc::boxed::Box;
@@ -19,7 +19,7 @@ use time::cpu::{CpuClock, Cputime, Mode, ProcessCputime, ThreadCputime};
 #[derive(Debug)]
 struct Cpu {
     now: AtomicU64,
-    /// The thread that runs, `usize::MAX` if none.
+    /// The running thread, `usize::MAX` if none.
     current: AtomicUsize,
 }
 
@@ -55,8 +55,8 @@ impl Ours {
 
     /// The sum as a reader sees it whose moment is, for each CPU, that CPU's own.
     fn read(&self) -> Cputime {
-        // Each CPU's clock is its own here, so what runs is read at the moment of its CPU.
-        // The product has one clock for all and uses `ProcessCputime::sample`.
+        // Each CPU has its own clock here, so each running thread is read at the time of its CPU. The product has one
+        // clock for all and uses `ProcessCputime::sample`.
         self.process.sample_each(|cpu| Nanos(self.cpus[cpu.index()].now.load(Acquire)))
     }
 }

@@ -28,7 +28,7 @@ impl Today {
         Today { counters: Atomic::new(threads), process: Lock::new(()), expiring: AtomicBool::new(false) }
     }
 
-    /// Runs `expire` unless somebody else is expiring; whether it ran.
+    /// Runs `expire` unless another thread is expiring; returns whether it ran.
     pub fn expire(&self, expire: impl FnOnce()) -> bool {
         if self.expiring.swap(true, Acquire) {
             return false;

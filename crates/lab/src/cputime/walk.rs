@@ -52,7 +52,7 @@ impl Walk {
         self.threads.walk()
     }
 
-    /// Deals what is left on `clock` out to the living (`process_timer_rebalance`).
+    /// Distributes what is left on `clock` among the living (`process_timer_rebalance`).
     fn rebalance(&self, clock: CpuClock, sum: &Cputime) {
         self.visit(2 * self.threads.slots());
         let living = (0..self.threads.slots()).filter(|&t| self.threads.is_alive(t));

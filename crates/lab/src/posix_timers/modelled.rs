@@ -18,14 +18,14 @@ const PAIRS_EACH: u64 = 100_000;
 const OWNERS: u64 = 63;
 const COLD_NODE: u64 = 107;
 const WARM_NODE: u64 = 25;
-/// A system call's own work beside finding the timer: entry, allocation, copying.
+/// A system call's work besides finding the timer: entry, allocation, copying.
 const CREATE: u64 = 1_500;
-/// The same on an otherwise idle machine, with everything in the cache; then the work of a look-up.
+/// That work on an otherwise idle machine, with everything in the cache; then the work of a look-up.
 const CREATE_ALONE: u64 = 400;
 const LOOK_UP_ALONE: u64 = 200;
 /// The part of a creation under the process's signal lock.
 const UNDER_SIGLOCK: u64 = 150;
-/// The same for ours: a count is raised, and memory reserved for the timer's signal.
+/// The part of ours: a count is raised, and memory reserved for the timer's signal.
 const OURS_UNDER_SIGLOCK: u64 = 20;
 /// Deletion's own work, beside creation's, in a loop that has everything in its cache.
 const DELETE: u64 = 300;

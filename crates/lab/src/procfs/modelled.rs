@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 pub const CPUS: usize = 128;
 /// The work of `ps` itself for one file that it opens, reads and closes, in nanoseconds.
 pub const USER: u64 = 1_000;
-/// The kernel's work for it beside the walk.
+/// The kernel's work for it besides the walk.
 pub const KERNEL: u64 = 5_600;
 /// A dentry's spin lock while a count is changed under it.
 const UNDER_LOCK: u64 = 15;
@@ -35,7 +35,8 @@ impl Design {
             // A sleeping waiter does not fetch the line: taking and releasing the mutex is one transfer each. Waking
             // the next one is work, but not under the mutex.
             Design::Sleeping => steps.extend([Add(PROC), Add(PROC), Work(WAKE), own, own]),
-            // Get and put on what all pass through; the count is changed under the lock once exchanges keep failing.
+            // Get and put on the directories that all pass; the count is changed under the lock once exchanges keep
+            // failing.
             Design::References => {
                 steps.extend([Add(MOUNT), Lock(PROC, UNDER_LOCK), Add(MOUNT), Lock(PROC, UNDER_LOCK), own, own]);
             }

@@ -1,4 +1,4 @@
-//! One process and its threads, as much of them as a look-up asks for.
+//! One process and its threads, reduced to what a look-up needs.
 
 use ::procfs::text::Room;
 use ::procfs::{Owner, ThreadId, Threads};

@@ -60,8 +60,8 @@ impl RtBalance for Both {
     }
 }
 
-/// Gives waiting threads away, the most urgent first, until one finds no place: then the less urgent ones most
-/// likely find none either (`push_rt_tasks`).
+/// Pushes waiting threads away, the most urgent first, until one finds no CPU: then the less urgent ones most likely
+/// find none either (`push_rt_tasks`).
 pub(super) fn push(q: &mut Queues, cpu: CpuId, moves: &mut Vec<Move>) {
     loop {
         let Some(t) = q.waiting(cpu).find(|&t| !q.is_pinned(t)) else { return };

@@ -1,19 +1,17 @@
 //! The stacks of threads: what `mmap(MAP_STACK)` maps, with guards that cost no mapping.
 //!
-//! A guard made by `mprotect` divides a mapping, so 32,000 guarded stacks exhaust `vm.max_map_count`.
-//! Markers in the page table (MADV_GUARD_INSTALL, Linux 6.13) divide nothing, and neighbouring stacks
-//! merge into one mapping. So a stack here is writable as a whole, and the part that the program has
-//! asked to be inaccessible, always at its low end, is covered by markers: the guard, or all of a stack
-//! that was mapped PROT_NONE and has not been opened yet.
+//! A guard made by `mprotect` splits a mapping, so 32,000 guarded stacks exhaust `vm.max_map_count`. Markers in the
+//! page table (MADV_GUARD_INSTALL, Linux 6.13) do not, and neighbouring stacks merge into one mapping. So a stack here
+//! is writable as a whole, and the part that the program wants inaccessible, always at its low end, is covered by
+//! markers: the guard, or all of a stack that was mapped PROT_NONE and has not been opened yet.
 //!
-//! **The host has all other mappings.** Each stack is described by two numbers, its length and
-//! how much of its low end is hidden. Before any call makes it something else (`mremap`, a mapping laid
-//! over it, a protection key, `mseal`, other advice), `let_stacks_go` replaces the markers by
-//! what they stand for, a mapping without access, and forgets the stack: from then on it is what the
-//! program would have without us. A freed stack is unmapped.
+//! **All other mappings are left to the host.** Each stack is described by two numbers, its length and how much of its
+//! low end is hidden. Before any call that changes it in another way (`mremap`, a mapping laid over it, a protection
+//! key, `mseal`, other advice), `let_stacks_go` replaces the markers by what they stand for, a mapping without access,
+//! and forgets the stack: from then on it is what the program would have natively. A freed stack is unmapped.
 //!
-//! The host refuses markers in locked memory (`mlockall`); then each of these calls goes through as it
-//! is. `reserve` says where stacks come from, and what hosts without markers have instead.
+//! The host refuses markers in locked memory (`mlockall`); then each of these calls is passed on unchanged. `reserve`
+//! says where stacks come from, and what hosts without markers use instead.
 
 mod reserve;
 
@@ -29,7 +27,7 @@ use reserve::Reserve;
 use sync::atomic::{AtomicU64, Ordering::*};
 use sync::{Guard, Lock};
 
-/// Up to so many bytes, what is to become a guard is looked at: markers would drop contents.
+/// The largest guard, in bytes, whose contents are checked first: markers would drop them.
 const GUARD_MAX: u64 = 64 << 10;
 
 /// A mapping that the program has asked for with MAP_STACK.
@@ -44,9 +42,9 @@ struct Stack {
 enum Kind {
     /// Markers on its lowest `hidden` bytes; the rest is readable and writable.
     Marked { hidden: u64 },
-    /// The whole mapping is without access, by the host's own protection.
+    /// The whole mapping is inaccessible by the host's own protection.
     Closed,
-    /// The host's protections: it only counts as one of the mappings that we allow stacks.
+    /// Protected by the host: it only counts as one of the mappings that we allow for stacks.
     Mapped { opened: bool },
     /// No guard, but a gap below the stack.
     Apart,
@@ -69,7 +67,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Holds the stacks as they are while the process is copied.
+    /// Locks the stacks while the process is copied.
     pub fn hold(&self) -> Guard<'_, Arena> {
         self.arena.lock()
     }
@@ -140,7 +138,7 @@ impl<M: Host> Linux<'_, M> {
         Errno::from_ret(r).map(|_| ())
     }
 
-    /// A new mapping of anonymous memory, where `flags` does not say otherwise anywhere.
+    /// Maps new anonymous memory at an address of the host's choice, unless `flags` says otherwise.
     fn map(&self, at: u64, len: u64, prot: u64, flags: u64) -> Result<u64, Errno> {
         let flags = flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK;
         let r = self.host(&Call { nr: nr::MMAP, args: [at, len, prot, flags, u64::MAX, 0] });
@@ -152,8 +150,8 @@ impl<M: Host> Linux<'_, M> {
         Errno::from_ret(r).map(|_| ())
     }
 
-    /// The signal of a fault as the program would get it: markers stand for memory without access, and to the host they are no
-    /// memory.
+    /// The signal of a fault as the program would get it natively: markers stand for memory without access, but the
+    /// host reports them as unmapped.
     pub fn fault_as_mapped(&self, info: SigInfo) -> SigInfo {
         let is_unmapped = info.signo() == Signal::SEGV.raw() && info.code() == si_code::SEGV_MAPERR;
         match is_unmapped && self.state().memory.stacks.is_hidden(info.addr()) {
@@ -162,7 +160,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `mmap(2)`, if it asks for a stack that is ours.
+    /// `mmap(2)`, if it asks for a stack that we handle.
     pub(super) fn map_stack(&self, call: &Call) -> Option<isize> {
         let [addr, len, prot, flags, _, offset] = call.args;
         let plain = flags & !MAP_NORESERVE == MAP_STACK | MAP_PRIVATE | MAP_ANONYMOUS && addr == 0 && offset == 0;
@@ -178,7 +176,7 @@ impl<M: Host> Linux<'_, M> {
         Some(at as isize)
     }
 
-    /// `mprotect(2)`, if it is about stacks and keeps them as we describe them.
+    /// `mprotect(2)`, if it concerns stacks and leaves them in a form that we can describe.
     pub(super) fn protect_stack(&self, call: &Call) -> Option<isize> {
         let [addr, len, prot, ..] = call.args;
         if !self.state().memory.stacks.may_touch(addr, len) {
@@ -196,8 +194,8 @@ impl<M: Host> Linux<'_, M> {
         self.let_stacks_go(addr, len).err().map(Errno::to_ret)
     }
 
-    /// A range of one stack gets a protection: the outer answer is `None` if the stack is no longer what we
-    /// can describe, the inner if the host is to be asked as it is.
+    /// Changes the protection of a range of one stack. The outer result is `None` if we could not describe the stack
+    /// any more, the inner one if the call must be passed to the host unchanged.
     fn change_guard(
         &self,
         at: u64,
@@ -246,7 +244,7 @@ impl<M: Host> Linux<'_, M> {
         self.madvise(from, to - from, MADV_GUARD_INSTALL).ok()
     }
 
-    /// A stack without access becomes writable above its guard; `None` if the host refuses markers there. They come
+    /// Makes a stack without access writable above its guard; `None` if the host refuses markers there. Markers come
     /// first: a mapping that is still closed shares its neighbours' anonymous memory (`find_mergeable_anon_vma`), and
     /// merges with them once it is open.
     fn open_stack(&self, at: u64, stack: &mut Stack, guard: u64) -> Option<Result<(), Errno>> {
@@ -281,8 +279,9 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn free_stack(&self, arena: &mut Arena, at: u64, stack: Stack) -> Result<(), Errno> {
-        // A stack in the middle of a mapping divides it, and there may be no more mappings. Without us it would be
-        // one of its own, and to unmap it could not fail; glibc aborts if it does. So it is emptied and used again.
+        // A hole in the middle of a mapping splits it, and the limit on mappings may be reached. Natively the stack
+        // would be its own mapping, and unmapping it could not fail; glibc aborts if it does. So the stack is emptied
+        // and reused.
         let emptied = match stack.kind {
             Kind::Apart => self.madvise(at, stack.len, MADV_DONTNEED).is_ok(),
             kind => match self.unmap(at, stack.len) {
@@ -303,7 +302,8 @@ impl<M: Host> Linux<'_, M> {
         Ok(())
     }
 
-    /// Turns stacks that have any byte of this range into what they stand for, and forgets them.
+    /// Forgets the stacks with any byte in this range, after replacing their guard markers by real `PROT_NONE`
+    /// mappings.
     pub(super) fn let_stacks_go(&self, addr: u64, len: u64) -> Result<(), Errno> {
         if !self.state().memory.stacks.may_touch(addr, len) {
             return Ok(());

@@ -11,11 +11,11 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use procfs::entries::{File, Is};
 
-/// The blank lies above what programs usually have.
+/// The blank's number is above those that programs usually use.
 const BLANK_FROM: u64 = 1000;
 
 impl<M: Host> Linux<'_, M> {
-    /// Opens a bare file: its descriptor, or the host's refusal. `None` if no blank can be made or too many files are
+    /// Opens a bare file: its descriptor, or the host's error. `None` if the blank cannot be made or too many files are
     /// bare.
     pub(super) fn open_bare(&self, file: OpenFile) -> Option<isize> {
         if !self.state().proc.files.may_be_bare() {
@@ -45,8 +45,8 @@ impl<M: Host> Linux<'_, M> {
         high
     }
 
-    /// `read(2)`, `pread64(2)` of a bare file. Reading at offset 0 generates the text again; the rest of a short read
-    /// is kept, so a record is never composed of two. `None`: it is not bare.
+    /// `read(2)`, `pread64(2)` of a bare file. A read at offset 0 generates the text anew; the rest after a short read
+    /// is kept, so that a record never mixes two texts. `None`: the file is not bare.
     pub(super) fn read_bare(&self, call: &Call) -> Option<Out> {
         let [fd, to, count, offset, ..] = call.args;
         let mut file = self.state().proc.files.hold(fd as i32)?;
@@ -69,12 +69,12 @@ impl<M: Host> Linux<'_, M> {
         Some(result.map_or_else(Errno::into, |len| Out::Done(len as isize)))
     }
 
-    /// How much was read from there on.
+    /// Reads from offset `at`; returns the number of bytes.
     fn read_held(&self, file: &mut OpenFile, text: File, at: u64, to: u64, count: usize) -> Result<usize, Errno> {
         if at != 0 && file.text.is_none() && file.end == Some(at) {
             return Ok(0);
         }
-        // Gives a part of the text: how many bytes, and whether that is all of it.
+        // Copies a part of the text; returns its length and whether that was all.
         let give = |bytes: &[u8]| {
             let from = (at as usize).min(bytes.len());
             let len = (bytes.len() - from).min(count);
@@ -100,7 +100,8 @@ impl<M: Host> Linux<'_, M> {
         Ok(len)
     }
 
-    /// `lseek(2)` of a bare file: as of any sequence file, from the beginning or from here. `None`: it is bare no longer.
+    /// `lseek(2)` of a bare file: as for any sequence file, from the beginning or relative. `None`: the file is not
+    /// bare any more.
     pub(super) fn seek_bare(&self, fd: i32, offset: u64, whence: u64) -> Option<Out> {
         let mut file = self.state().proc.files.hold(fd)?;
         let to = match whence {
@@ -116,8 +117,8 @@ impl<M: Host> Linux<'_, M> {
         Some(if is_valid { Out::Done(to as isize) } else { Errno::EINVAL.into() })
     }
 
-    /// Before a call that could show the host's side of a descriptor: all bare files get a file of the host with
-    /// their text, and their position in it.
+    /// Called before a call that could reveal the host's side of a descriptor: gives every bare file a host file with
+    /// its text and position.
     #[inline]
     pub(crate) fn back_files(&self) {
         if self.state().proc.files.has_bare() {
@@ -149,7 +150,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// False: what is behind the descriptor now is the host's own file, because ours may not be written (RLIMIT_FSIZE).
+    /// False: the descriptor now refers to the host's own file, because ours may not be written (RLIMIT_FSIZE).
     fn back(&self, fd: i32, file: &mut OpenFile) -> bool {
         let Some(Is::Ours(text)) = file.node.entry().map(|entry| entry.is) else { return true };
         let mut own = self.host_memory_file(true);
@@ -158,7 +159,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let filled = match file.text.take() {
             Some(kept) => self.write_host(own as u64, &kept),
-            // The text of a dead thread is empty, and not read anyway.
+            // A dead thread's text is empty, and is not read anyway.
             None => self.proc_fill(own as u64, &file.node, text),
         };
         let is_ours = filled != Err(Errno::EFBIG);

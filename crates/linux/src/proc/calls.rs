@@ -1,4 +1,4 @@
-//! System calls that ask about a path: answered in the trap, by a walk that writes nothing shared.
+//! Calls that name a path, answered in the trap by a walk that writes nothing shared.
 
 use super::how::{self, CACHED, How, NO_MAGICLINKS, NO_SYMLINKS, WITHIN};
 use super::path::{PATH_MAX, PATH_SHORT, ProcPath, first_names};
@@ -20,9 +20,9 @@ use sync::atomic::Ordering::Relaxed;
 
 const STAT_SIZE: usize = 144;
 
-/// A call that names a path, taken apart.
+/// The parts of a call that names a path.
 pub(super) struct Asked {
-    /// The argument with the directory, if there is one, and the argument with the path.
+    /// The index of the directory argument, if there is one, and of the path argument.
     dirfd: Option<usize>,
     path: usize,
     pub want: Want,
@@ -31,14 +31,14 @@ pub(super) struct Asked {
     resolve: u64,
 }
 
-/// The question about the path.
+/// What the call asks about the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     /// `struct stat`.
     Stat { to: u64 },
     /// `struct statx`.
     Statx { to: u64 },
-    /// Whether the file may be used so.
+    /// Whether the file may be accessed this way.
     Access { want: u16, real: bool },
     /// A link's text.
     Readlink { to: u64, len: u64 },
@@ -47,7 +47,7 @@ pub(super) enum What {
 }
 
 impl Asked {
-    /// `None` if it is none of these calls, or in a form that is the host's.
+    /// `None` if it is not one of these calls, or in a form that is left to the host.
     #[inline]
     fn of(call: &Call) -> Option<Asked> {
         /// `vfs_statx`: AT_NO_AUTOMOUNT and one of two ways to synchronise besides.
@@ -95,7 +95,7 @@ impl Asked {
         matches!(self.what, What::Access { real: true, .. })
     }
 
-    /// Whether an absolute path is not ours to walk: it leads out of where it begins, or begins elsewhere.
+    /// Whether an absolute path is not ours to walk, because it leaves its starting point or starts elsewhere.
     fn leaves(&self, path: &ProcPath<'_>) -> bool {
         path.absolute && self.resolve & WITHIN != 0
     }
@@ -173,7 +173,7 @@ impl<M: Host> Linux<'_, M> {
         let walked = self.proc_tree().walk_from(cpu.index(), &view, &caller, path.from, path.rest, asked.want);
         match walked {
             Ok(walked) if is_hosts(&walked.node) => {
-                // Not without end, and not for those who say which links they follow.
+                // Not endlessly, and not for calls that restrict links.
                 let goes_on = !path.by_link && asked.resolve == 0;
                 let behind = goes_on.then(|| self.behind_link(&walked.node, &path.rest[walked.used..])).flatten();
                 match behind {
@@ -181,11 +181,12 @@ impl<M: Host> Linux<'_, M> {
                     None => self.proc_on_host(cpu, call, asked, &walked.node, path, walked.used),
                 }
             }
-            // Up and out again: the machine's files are the host's.
+            // The path went up and out again: the machine's files are the host's.
             Ok(walked) if !walked.node.is_of_thread() && !is_link(&walked.node) => self.pass(cpu, call),
             Ok(walked) if asked.resolve & CACHED != 0 && walked.mode == Mode::Reference => Errno::EAGAIN.into(),
             Ok(walked) => Out::Done(self.proc_answer(t, asked, &view, &caller, &walked.node)),
-            // This kernel may have files that our list does not know; it answers for the process, and outside.
+            // This host may have files that our list lacks; it answers for the process, and for paths that lead
+            // outside.
             Err(Errno::ENOENT) if path.from == Node::ROOT && is_of_process(path.rest) || goes_up(path.rest) => {
                 self.pass(cpu, call)
             }
@@ -193,7 +194,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `fstat(2)` and what asks about a descriptor by an empty path.
+    /// `fstat(2)`, and calls that name a descriptor by an empty path.
     fn proc_empty_path(&self, call: &Call, asked: &Asked) -> Option<Out> {
         let flags = match call.nr {
             nr::NEWFSTATAT => call.args[3],
@@ -204,7 +205,7 @@ impl<M: Host> Linux<'_, M> {
             return None;
         }
         let mut first = [1];
-        // Linux takes no path at all for an empty one.
+        // Linux treats a null path as an empty one.
         let at = call.args[asked.path];
         if at != 0 && (self.m.read(at, &mut first).is_err() || first[0] != 0) {
             return None;
@@ -300,8 +301,8 @@ impl<M: Host> Linux<'_, M> {
         if written.is_err() { Errno::EFAULT.to_ret() } else { 0 }
     }
 
-    /// The host answers for what all threads share: under its own name, or, where it does not know the thread, under
-    /// that of the process's first host thread, which lives as long as the process.
+    /// Has the host answer for what all threads share: under its own name, or, where the host does not know the thread,
+    /// under that of the process's first host thread, which lives as long as the process.
     fn proc_on_host(
         &self,
         cpu: CpuId,
@@ -329,14 +330,14 @@ impl<M: Host> Linux<'_, M> {
         let how;
         if let (nr::OPENAT2, What::Open { flags }) = (call.nr, asked.what) {
             if asked.want.within != Within::Anywhere && goes_up(&path.rest[used..]) {
-                // "Could not ensure that it did not escape": nobody can tell by such a path.
+                // "Could not ensure that it did not escape": such a path does not allow that.
                 return Errno::EAGAIN.into();
             }
-            // A link that jumps would leave the limits of the walk (`nd_jump_link`).
+            // A jumping link would leave the limits of the walk (`nd_jump_link`).
             if asked.resolve & WITHIN != 0 && !asked.want.nofollow && jumps(node, &path.rest[used..]) {
                 return Errno::EXDEV.into();
             }
-            // An absolute path for the host, so what confines it is seen to here.
+            // The host gets an absolute path, so confinement is checked here.
             how = [flags, 0, asked.resolve & (NO_MAGICLINKS | NO_SYMLINKS | CACHED)].map(u64::to_le_bytes);
             (args[2], args[3]) = (In(how.as_flattened()), Word(how::SIZE as u64));
         }
@@ -347,7 +348,7 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(self.ask(call.nr, &mut args))
     }
 
-    /// The file that the link `exe` leads to, where the host has another one for it, and the call asks for the file or for the
+    /// The file that the link `exe` leads to, if the host has another one for it and the call asks for the file or the
     /// link's text.
     fn executable_behind(&self, asked: &Asked, node: &Node, rest: &[u8]) -> Option<&[u8]> {
         let reads = matches!(asked.what, What::Readlink { .. });
@@ -391,23 +392,23 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// Whether the host answers: for files that are its own, and for its folders and links.
+/// Whether the host answers: for its own files, and for its folders and links.
 fn is_hosts(node: &Node) -> bool {
     node.entry().is_some_and(|entry| entry.is == Is::Hosts || entry.mode & 0o170_000 == S_IFLNK && node.is_of_thread())
 }
 
-/// Whether a path is of the process and of no thread of it, so that the host understands it.
+/// Whether a path belongs to the process and to no thread, so that the host understands it.
 fn is_of_process(rest: &[u8]) -> bool {
     let mut names = first_names(rest);
     names.next() == Some(b"self") && names.next().is_some_and(|name| name != b"task")
 }
 
-/// Whether a path has ".." on its way.
+/// Whether a path contains "..".
 fn goes_up(path: &[u8]) -> bool {
     first_names(path).any(|name| name == b"..")
 }
 
-/// Whether what follows goes by a link that is no text: `exe`, `fd/1`, …
+/// Whether the rest of the path follows a link that is not a text: `exe`, `fd/1`, …
 fn jumps(node: &Node, rest: &[u8]) -> bool {
     let is_folder_of_links = node.entry().is_some_and(|entry| matches!(entry.name, "fd" | "ns" | "map_files"));
     is_link(node) || is_folder_of_links && first_names(rest).next().is_some()
@@ -425,11 +426,11 @@ fn bytes_of<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8
     bytes
 }
 
-// The layouts above are the processor's; a statx that grew would be written short, which Linux allows.
+// Guards the layouts above. A statx that grew would be written short, which Linux allows.
 const _: () = assert!(STATX_SIZE == 256 && STAT_SIZE == 144);
 
 impl<M: Host> Linux<'_, M> {
-    /// Whether what a node belongs to still lives.
+    /// Whether the thread or process of a node still lives.
     pub(super) fn proc_lives(&self, node: &Node) -> bool {
         !node.is_of_thread() || View { k: *self, owner: procfs::Owner::default() }.lives(node.thread)
     }

@@ -1,4 +1,4 @@
-//! The texts. Where the host has the same file of the process, its text is the base, and what is ours replaces it.
+//! The texts. If the host has the same file for the process, its text is the base, and our values replace its.
 
 use crate::{Host, Linux};
 use abi::{Errno, nr};
@@ -32,13 +32,12 @@ const CPUS_SHOWN: usize = 1024;
 struct Subject {
     slot: ThreadIdx,
     id: i32,
-    /// All threads together, or this one.
+    /// All threads together; otherwise this one.
     whole: bool,
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// A file's text as it is now, for somebody to use. ESRCH if its thread died meanwhile: a text is never of two
-    /// threads.
+    /// Calls `using` with a file's present text. ESRCH if its thread died meanwhile: a text never mixes two threads.
     pub(super) fn proc_text<R>(&self, node: &Node, file: File, using: impl FnOnce(&[u8]) -> R) -> Result<R, Errno> {
         if matches!(file, File::Stat | File::Comm | File::Schedstat | File::Wchan | File::TimerSlack) {
             let mut bytes = [0; SMALL];
@@ -90,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
                 let [slack, _] = self.thread(of.slot).slacks();
                 writeln!(to, "{slack}")
             }
-            // The machine's own are the host's here; the tree has them for where there is none.
+            // The machine's own files are the host's here; the tree has them for hosts without.
             File::Machine | File::Uptime | File::Loadavg | File::PidMax | File::ThreadsMax => Ok(()),
         }
     }
@@ -123,13 +122,13 @@ impl<M: Host> Linux<'_, M> {
         wait.kind() == Wait::Host && wait.call.load(Relaxed) as usize == nr::VFORK
     }
 
-    /// A thread that is off its CPU may be on the way to its host call, or on the way back.
+    /// Whether a thread off its CPU sleeps: it may be on the way to its host call, or back.
     fn is_asleep(&self, t: ThreadIdx) -> bool {
         let (wait, parked) = (&self.thread(t).wait, &self.thread(t).parked);
         wait.kind() != Wait::Host || parked.is_parked() || wait.armed().is_some() || self.m.sleeps_in_host(t)
     }
 
-    /// Linux's name of the function in which such a wait stands.
+    /// Linux's name of the function in which such a wait sleeps.
     fn waits_in(&self, of: &Subject) -> Option<&'static str> {
         let kind = self.thread(of.slot).wait.kind();
         if self.sched.is_blocked(of.slot) { kernel::reason(kind).function() } else { None }
@@ -213,7 +212,7 @@ impl<M: Host> Linux<'_, M> {
             involuntary,
             weight: u64::from(counts.weight),
             policy: scheduling.policy,
-            // The kernel's own scale: 100 less than in `stat`.
+            // The kernel's internal scale: 100 more than in `stat`.
             priority: scheduling.priority() as i32 + 100,
             slice: self.sched.rr_interval(t).0,
         }

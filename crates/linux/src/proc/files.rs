@@ -1,23 +1,24 @@
-//! Descriptors that stand for a file of ours.
+//! Descriptors of our own files.
 //!
-//! The number is the host's, so that it is the lowest free one and closes as others do. The host's side of it is one of
-//! two things:
+//! The number is the host's, so that it is the lowest free one and closes like others. The host's side is one of two
+//! things:
 //!
 //! | | the host has | read, seek, attributes |
 //! |---|---|---|
 //! | *bare* | a duplicate of one empty file (the *blank*) | answered here |
 //! | *backed* | an anonymous file with the text in it, or a directory of its own | the host's, except what must be ours |
 //!
-//! Most files are opened, read and closed and nothing else. They stay bare: opening duplicates the blank, closing closes
-//! the duplicate, and both host calls are short. Before a call that can show the host's side to anyone (`poll`, `dup`,
-//! `sendmsg`, `fork`, `execve`, opening by `/dev/fd`, …) all bare files are backed
-//! ([`back_files`](crate::Kernel::back_files)), so nobody sees the blank. At most [`BARE_MAX`] are bare at a time, which
-//! bounds that work.
+//! Most files are opened, read, closed and nothing else. They stay bare: opening duplicates the blank, closing closes
+//! the duplicate, and both host calls are short. Before a call that can reveal the host's side (`poll`, `dup`,
+//! `sendmsg`, `fork`, `execve`, opening `/dev/fd`, …) all bare files are backed
+//! ([`back_files`](crate::Kernel::back_files)), so nobody sees the blank. At most [`BARE_MAX`] are bare at a time,
+//! which bounds that work.
 //!
-//! A forked child has the descriptors and not the table: it reads the text of that moment (CAVEATS).
+//! A forked child has the descriptors but not the table: it reads the text as of the fork (CAVEATS).
 //!
-//! The table is divided by the low bits of the number, each part under its own lock, so that threads which open, read and
-//! close at the same time rarely meet. These locks are leaves: no host call is made and no other lock is taken under one.
+//! The table is divided by the low bits of the number, and each part has its own lock, so that threads which open, read
+//! and close at the same time rarely contend. These locks are leaves: no host call is made and no other lock is taken
+//! under one.
 
 use alloc::vec::Vec;
 use procfs::Node;
@@ -34,27 +35,27 @@ const PARTS: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     pub node: Node,
-    /// Whether it was opened for reading, and for writing: the host's file is for both.
+    /// Whether it was opened for reading and for writing; the host's file allows both.
     pub reads: bool,
     pub writes: bool,
-    /// Backed: nothing has been read of it yet, and the text is that of the opening.
+    /// Backed: nothing has been read yet, and the text is that of the opening.
     pub fresh: bool,
-    /// Where a listing continues, or a bare file.
+    /// Where a listing or a bare file continues.
     pub cursor: u64,
     /// Reading continues in the host's file, not here.
     pub backed: bool,
-    /// Bare: whether the number ends with `execve`. The blank's duplicate always does.
+    /// Bare: whether `execve` closes the number. It always closes the blank's duplicate.
     pub close_on_exec: bool,
     /// Bare: someone reads or backs it, and everyone else waits. The holder itself never waits for a thread.
     pub held: bool,
-    /// Bare: the rest of a text that was read in part.
+    /// Bare: the rest of a partly read text.
     pub text: Option<Vec<u8>>,
-    /// Bare: where the text ended when it was read to its end.
+    /// Bare: where the text ended when it was read completely.
     pub end: Option<u64>,
 }
 
 impl OpenFile {
-    /// Opened just now.
+    /// A file that was just opened.
     pub(super) fn new(node: Node, reads: bool, writes: bool, backed: bool) -> OpenFile {
         let (close_on_exec, held, fresh) = (false, false, true);
         OpenFile { node, reads, writes, fresh, cursor: 0, backed, close_on_exec, held, text: None, end: None }
@@ -66,15 +67,16 @@ impl OpenFile {
     }
 }
 
-/// Files of some numbers, by ascending numbers.
+/// Files of one part, by ascending number.
 type Part = Vec<(i32, OpenFile)>;
 
 /// All open files of ours.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     parts: [CachePadded<Lock<Part>>; PARTS],
-    /// How many there are, how many of them are directories, and how many are bare. Raised before a file is inserted and
-    /// lowered after it is removed, so 0 can be trusted without a lock. Most programs never open any, and look no further.
+    /// How many there are, how many of them are directories, and how many are bare. Incremented before a file is
+    /// inserted and decremented after it is removed, so 0 can be trusted without a lock. Most programs never open any
+    /// and only read this word.
     counts: AtomicU64,
     /// The empty file.
     blank: AtomicI32,
@@ -102,7 +104,7 @@ impl OpenFiles {
         !(self.counts.load(Acquire) / FOLDER).is_multiple_of(BARE / FOLDER)
     }
 
-    /// Whether something must be done before the host's side of descriptors shows.
+    /// Whether files must be backed before a call reveals the host's side of descriptors.
     #[inline(always)]
     pub(crate) fn has_bare(&self) -> bool {
         self.counts.load(Acquire) >= BARE
@@ -121,7 +123,7 @@ impl OpenFiles {
         Some(self.blank.swap(fd.unwrap_or(NO_BLANK), AcqRel)).filter(|&fd| fd != NO_BLANK)
     }
 
-    /// The program has taken these descriptors. If the blank is among them, it is no longer ours.
+    /// The program has taken these numbers. If the blank is among them, it is no longer ours.
     #[inline]
     pub(super) fn spare(&self, first: u32, last: u32) {
         if self.blank().is_some_and(|blank| (first..=last).contains(&(blank as u32))) {
@@ -133,8 +135,8 @@ impl OpenFiles {
         self.parts[fd as usize % PARTS].lock()
     }
 
-    /// The part of a number, and where the number stands in it, when nobody holds its file. A file is held for a few host
-    /// calls at most, none of which waits.
+    /// Waits until nobody holds the file of a number; returns the number's part and its position there. A file is held
+    /// for a few host calls at most, none of which waits.
     fn settled(&self, fd: i32) -> (Guard<'_, Part>, Result<usize, usize>) {
         let mut round = 0;
         loop {
@@ -149,7 +151,7 @@ impl OpenFiles {
         }
     }
 
-    /// A file with a number that the host has given.
+    /// Inserts a file under a number from the host.
     pub(super) fn insert(&self, fd: i32, file: OpenFile) {
         self.counts.fetch_add(file.counts(), AcqRel);
         let (mut part, at) = self.settled(fd);
@@ -189,7 +191,7 @@ impl OpenFiles {
         }
     }
 
-    /// The program closes a number: the file that it stood for.
+    /// Removes and returns the file of a number that the program closes.
     pub(super) fn remove(&self, fd: i32) -> Option<OpenFile> {
         let (mut part, at) = self.settled(fd);
         let (_, file) = part.remove(at.ok()?);
@@ -207,7 +209,7 @@ impl OpenFiles {
         place(&part, fd).ok().map(|at| part[at].1.clone())
     }
 
-    /// The directory of ours that a descriptor stands for.
+    /// The directory of ours that a descriptor refers to.
     pub(super) fn folder(&self, fd: i32) -> Option<Node> {
         if !self.has_folders() {
             return None;
@@ -220,7 +222,7 @@ impl OpenFiles {
         self.next(after.saturating_add(1), i32::MAX, |file| !file.backed)
     }
 
-    /// The lowest descriptor of a range whose file is like this.
+    /// The lowest descriptor in a range whose file satisfies `is`.
     fn next(&self, first: i32, last: i32, is: impl Fn(&OpenFile) -> bool) -> Option<i32> {
         let in_part = |part: &Lock<Part>| {
             let part = part.lock();
@@ -230,7 +232,7 @@ impl OpenFiles {
         self.parts.iter().filter_map(|part| in_part(part)).min()
     }
 
-    /// Changes what is known of a file, but not which one it is.
+    /// Changes what is recorded of a file.
     pub(super) fn change(&self, fd: i32, change: impl FnOnce(&mut OpenFile)) {
         let mut part = self.part(fd);
         if let Ok(at) = place(&part, fd) {
@@ -238,7 +240,7 @@ impl OpenFiles {
         }
     }
 
-    /// Forgets descriptors that name other files from now on.
+    /// Forgets descriptors that refer to other files from now on.
     pub(super) fn forget(&self, first: u32, last: u32) {
         let [first, last] = [first, last].map(|fd| i32::try_from(fd).unwrap_or(i32::MAX));
         while let Some(fd) = self.next(first, last, |_| true) {
@@ -247,7 +249,7 @@ impl OpenFiles {
     }
 }
 
-/// Where a number stands in its part, or would.
+/// The position of a number in its part, or where it would be inserted.
 fn place(part: &[(i32, OpenFile)], fd: i32) -> Result<usize, usize> {
     part.binary_search_by_key(&fd, |&(fd, _)| fd)
 }

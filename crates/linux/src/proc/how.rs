@@ -11,18 +11,18 @@ pub(super) const NO_SYMLINKS: u64 = 4;
 const BENEATH: u64 = 8;
 const IN_ROOT: u64 = 0x10;
 pub(super) const CACHED: u64 = 0x20;
-/// With these an absolute path leads out of where it begins, or begins elsewhere.
+/// With these an absolute path leaves its starting point, or starts elsewhere.
 pub(super) const WITHIN: u64 = NO_XDEV | BENEATH | IN_ROOT;
 const ALL: u64 = 0x3f;
 
-/// Size of `struct open_how` as it began.
+/// The size of the first `struct open_how`.
 pub(super) const SIZE: usize = 24;
 /// Fields that later versions added must be zero.
 const SIZE_MAX: usize = 64;
 
 /// `__O_TMPFILE`
 const TMPFILE: u64 = 0o20000000;
-/// Every flag there is (`VALID_OPEN_FLAGS`), and those that mean something with O_PATH.
+/// All flags (`VALID_OPEN_FLAGS`), and those that are valid with O_PATH.
 const VALID: u64 = 0x7f_ffc3;
 const VALID_WITH_PATH: u64 = O_PATH | 0o200000 | 0o400000 | 0o2000000;
 
@@ -34,7 +34,7 @@ pub(super) struct How {
 }
 
 impl How {
-    /// Where the walk has to stay.
+    /// Where the walk must stay.
     pub(super) fn within(&self) -> Within {
         match self.resolve {
             resolve if resolve & BENEATH != 0 => Within::Beneath,
@@ -43,7 +43,7 @@ impl How {
         }
     }
 
-    /// Creating and cutting may wait, so they are not tried by the cache alone (`build_open_flags`).
+    /// Creating and truncating may wait, so they are refused with RESOLVE_CACHED (`build_open_flags`).
     pub(super) fn must_wait(&self) -> bool {
         self.resolve & CACHED != 0 && self.flags & (O_CREAT | O_TRUNC) != 0
     }
@@ -60,7 +60,7 @@ impl How {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The structure of an `openat2`. `None`: it is the host's to refuse.
+    /// The structure of an `openat2`. `None`: the host refuses it.
     pub(super) fn read_how(&self, call: &Call) -> Option<How> {
         let (at, size) = (call.args[2], call.args[3] as usize);
         let mut bytes = [0; SIZE_MAX];

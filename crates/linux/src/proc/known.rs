@@ -1,4 +1,4 @@
-//! A cached answer of the host about the process: threads read it often, and it seldom changes.
+//! A cached answer of the host about the process: threads read it often, and it rarely changes.
 
 use ids::Nanos;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,9 +9,9 @@ use sync::{Lock, SeqCount};
 pub(super) struct Known<const WORDS: usize> {
     /// Covers all fields below.
     seq: SeqCount,
-    /// When the answer was given, by the scheduler's clock; 0: never.
+    /// When the answer was obtained, by the scheduler's clock; 0: never.
     at: AtomicU64,
-    /// How often rights had changed by then.
+    /// How often credentials had changed by then.
     changes: AtomicU64,
     words: [AtomicU64; WORDS],
     writer: Lock<()>,
@@ -26,7 +26,7 @@ impl<const WORDS: usize> Default for Known<WORDS> {
 }
 
 impl<const WORDS: usize> Known<WORDS> {
-    /// The answer, if it was given after `since`, and rights have not changed.
+    /// The answer, if it was obtained after `since` and credentials have not changed.
     #[inline]
     pub(super) fn get(&self, since: Nanos, changes: u64) -> Option<[u64; WORDS]> {
         let begun = self.seq.begin();

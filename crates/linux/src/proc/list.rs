@@ -10,11 +10,11 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use procfs::node::Dir;
 
-/// The size of a `struct linux_dirent64` up to the name.
+/// The size of a `struct linux_dirent64` without the name.
 const HEAD: usize = 19;
 
 impl<M: Host> Linux<'_, M> {
-    /// `getdents64(2)`: at most 64 names at a time, as a full buffer would end it, too.
+    /// `getdents64(2)`: at most 64 names at a time, as if the buffer were full.
     pub(crate) fn sys_getdents(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [fd, to, size, ..] = call.args;
         let Some(file) = self.state().proc.files.find(fd as i32) else {
@@ -63,7 +63,7 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(used as isize)
     }
 
-    /// `lseek(2)` of such a directory: to a cursor that was told, or the beginning.
+    /// `lseek(2)` of such a directory: to a cursor it returned, or to the beginning.
     pub(crate) fn sys_lseek(&self, cpu: CpuId, call: &Call) -> Out {
         let [fd, offset, whence, ..] = call.args;
         let Some(file) = self.state().proc.files.find(fd as i32) else { return self.pass(cpu, call) };

@@ -1,17 +1,17 @@
-//! `/proc` as the program itself sees it: paths that begin with `/proc/self`, `/proc/thread-self`, `/proc/PID` or
-//! `/proc/TID` of this process are ours, all else is the host's, which has carriers where the program has threads.
+//! `/proc` as the program itself sees it. Paths below `/proc/self`, `/proc/thread-self`, and `/proc/PID` or `/proc/TID`
+//! of this process are ours. All others are left to the host, which has carriers where the program has threads.
 //!
-//! * [`path`]: which paths are ours. What does not begin with `/proc/` costs a look at its first bytes.
-//! * [`calls`]: `stat`, `access`, `readlink` and their kin are answered in the trap, by a walk of `procfs::Tree` that
-//!   writes nothing shared.
-//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. As long as it is only read, the host
-//!   has an empty file behind it; before anyone can see that, it becomes an anonymous file with the text in it, so that
-//!   polling, duplicating and passing it on work as they do natively.
+//! * [`path`]: which paths are ours. For a path that does not begin with `/proc/`, only its first bytes are read.
+//! * [`calls`]: `stat`, `access`, `readlink` and similar calls are answered in the trap, by a walk of `procfs::Tree`
+//!   that writes nothing shared.
+//! * [`open`], [`files`], [`bare`]: an open file of ours has a number of the host's. As long as it is only read, the
+//!   host has an empty file behind it; before anyone can see that, it becomes an anonymous file with the text in it, so
+//!   that polling, duplicating and passing it on work as natively.
 //! * [`contents`]: the texts, made from the host's own ([`stat`], [`status`]) and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
 //!
-//! The host answers for files that all threads share (`maps`, `exe`, `fd/`, …), under the process's own id when asked for
-//! below a thread.
+//! The host answers for files that all threads share (`maps`, `exe`, `fd/`, …). For one below a thread, it gets the
+//! process's own id.
 
 mod bare;
 mod calls;
@@ -44,34 +44,34 @@ use known::Known;
 use stat::KnownStat;
 use status::KnownStatus;
 
-/// Names remembered: 128 bytes each, in memory that is taken as they come.
+/// The number of cached names: 128 bytes each, allocated when used.
 const NAMES: usize = 1 << 13;
-/// How long the host's answers about the process are used: a tick of Linux.
+/// How long the host's answers about the process are cached: a tick of Linux.
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
 const AT_FDCWD: u64 = -100_i64 as u64;
 /// Size of `struct statx`.
 const STATX_SIZE: usize = 256;
 
-/// The process's part of `/proc`.
+/// The process's state of `/proc`.
 #[derive(Debug, Default)]
 pub(crate) struct ProcRoom {
     tree: OnceBox<Tree>,
     pub(crate) files: OpenFiles,
     /// The owner of the process, according to the host.
     owner: Known<OWNER_WORDS>,
-    /// `struct statx` of `/proc/self/task`: device, block size and times, as all its files have them. They hardly ever
-    /// change, and nothing depends on their changing together.
+    /// `struct statx` of `/proc/self/task`: device, block size and times, as for all its files. They hardly ever
+    /// change, and need not change together.
     statx: [AtomicU64; STATX_WORDS],
     stat: KnownStat,
     status: KnownStatus,
-    /// Raised when what a thread may do changes: facts of before do not count.
+    /// Incremented when the credentials of threads change, which invalidates cached answers.
     changes: AtomicU64,
 }
 
 const OWNER_WORDS: usize = 4;
 const STATX_WORDS: usize = STATX_SIZE / 8;
 
-/// As [`Linux::ask_host`] keeps it.
+/// In the form that [`Linux::ask_host`] caches.
 fn owner_of([first, second, third, dumpable]: [u64; OWNER_WORDS]) -> Owner {
     let halves = |word: u64| (word as u32, (word >> 32) as u32);
     let ((ruid, euid), (suid, rgid), (egid, sgid)) = (halves(first), halves(second), halves(third));
@@ -79,7 +79,7 @@ fn owner_of([first, second, third, dumpable]: [u64; OWNER_WORDS]) -> Owner {
 }
 
 impl ProcRoom {
-    /// Credentials, or what comes with them, are about to change, or have.
+    /// Called before and after credentials, or what depends on them, change.
     pub(crate) fn rights_change(&self) {
         self.changes.fetch_add(1, AcqRel);
     }
@@ -93,8 +93,8 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// The process's owner. Changes by the program are noticed at once; changes by others (the maps of a user
-    /// namespace) after [`FACTS_LAST`].
+    /// The process's owner. Changes by the program are seen at once, changes by others (the maps of a user namespace)
+    /// after [`FACTS_LAST`].
     #[inline]
     fn proc_owner(&self) -> Owner {
         let (now, changes) = (self.now(), self.state().proc.changes.load(Acquire));
@@ -142,7 +142,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The text of a file of the host's; empty if it cannot be read.
+    /// The text of a host file; empty if it cannot be read.
     fn read_host_file(&self, path: &CStr) -> Vec<u8> {
         const SIZE: usize = 8192;
         let mut text = Vec::new();
@@ -155,7 +155,7 @@ impl<M: Host> Linux<'_, M> {
         text
     }
 
-    /// An anonymous file of the host's: its descriptor, or the host's refusal.
+    /// Creates an anonymous host file: its descriptor, or the host's error.
     fn host_memory_file(&self, close_on_exec: bool) -> isize {
         // MFD_CLOEXEC
         let flags = u64::from(close_on_exec);

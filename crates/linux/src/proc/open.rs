@@ -61,7 +61,7 @@ impl<M: Host> Linux<'_, M> {
         fd
     }
 
-    /// A link itself can only be named (O_PATH): the host has the same one.
+    /// A link itself can only be named (O_PATH): opens the host's equal one.
     fn open_link(&self, is: Is, flags: u64) -> isize {
         if flags & O_PATH == 0 {
             return Errno::ELOOP.to_ret();
@@ -70,7 +70,7 @@ impl<M: Host> Linux<'_, M> {
         self.ask(nr::OPEN, &mut [In(path.to_bytes_with_nul()), Word(flags)])
     }
 
-    /// A directory: the host's of the same kind, so that `fchdir`, `openat` and `fstat` of it mean something to it.
+    /// A directory: opens the host's of the same kind, so that `fchdir`, `openat` and `fstat` work on it.
     fn open_folder(&self, node: &Node, flags: u64) -> isize {
         use core::fmt::Write;
         let pid = self.config().pid.0;
@@ -89,7 +89,7 @@ impl<M: Host> Linux<'_, M> {
         fd
     }
 
-    /// A path alone is neither read nor written: the host's file of that name makes the host refuse as it should.
+    /// O_PATH allows neither reading nor writing: opens the host's file of that name, so that the host refuses both.
     fn open_path(&self, node: &Node, flags: u64) -> isize {
         let fd = self.open_hosts(node, flags);
         if fd >= 0 {
@@ -98,20 +98,20 @@ impl<M: Host> Linux<'_, M> {
         fd
     }
 
-    /// The host's own file of that name, where ours cannot be had.
+    /// Opens the host's own file of that name, if ours is not available.
     pub(super) fn open_hosts(&self, node: &Node, flags: u64) -> isize {
         let Place::Entry(dir, _) = node.place else { return Errno::ENOENT.to_ret() };
         let Ok(path) = self.hosts_path(dir, node, &[]) else { return Errno::ENOMEM.to_ret() };
         self.ask(nr::OPEN, &mut [In(&path), Word(flags)])
     }
 
-    /// Puts the text as it is now into the host's file.
+    /// Writes the present text to the host's file.
     pub(super) fn proc_fill(&self, fd: u64, node: &Node, file: File) -> Result<(), Errno> {
         self.proc_text(node, file, |text| self.write_host(fd, text))?
     }
 
-    /// Makes this the whole content of a file of the host's. EFBIG if the program may not write files of that length: then
-    /// nothing is written, since the signal that comes with it would be the program's.
+    /// Replaces the content of a host file. EFBIG if the program may not write files of that length: then nothing is
+    /// written, because the program would get the signal that comes with it.
     pub(super) fn write_host(&self, fd: u64, text: &[u8]) -> Result<(), Errno> {
         if text.len() as u64 > facts::soft_limit(&self.m, RLIMIT_FSIZE) {
             return Err(Errno::EFBIG);
@@ -129,8 +129,8 @@ impl<M: Host> Linux<'_, M> {
         Ok(())
     }
 
-    /// `read(2)`, `pread64(2)`: from its beginning a file is read as it is now, as a sequence file is; of a dead
-    /// thread nothing is read.
+    /// `read(2)`, `pread64(2)`: a read from the beginning returns the present text, as for a sequence file; a dead
+    /// thread's text is empty.
     pub(crate) fn sys_read(&self, cpu: CpuId, call: &Call) -> Out {
         if self.state().proc.files.is_empty() {
             return self.pass(cpu, call);
@@ -168,7 +168,7 @@ impl<M: Host> Linux<'_, M> {
         self.pass(cpu, call)
     }
 
-    /// `ftruncate(2)`: a file that can be written has its length nevertheless (`proc_setattr`), another one refuses.
+    /// `ftruncate(2)`: a writable file ignores it (`proc_setattr`), another one refuses.
     pub(crate) fn sys_ftruncate(&self, cpu: CpuId, call: &Call) -> Out {
         match self.state().proc.files.find(call.args[0] as i32) {
             Some(file) if (call.args[1] as i64) < 0 || !file.writes && file.reads => Errno::EINVAL.into(),
@@ -177,7 +177,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `write(2)`: names can be set, and what the scheduler has counted is let alone.
+    /// `write(2)`: names can be set; writes to the scheduler's counters are accepted without effect.
     pub(crate) fn sys_write(&self, cpu: CpuId, call: &Call) -> Out {
         if self.state().proc.files.is_empty() {
             return self.pass(cpu, call);
@@ -194,7 +194,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The first 15 bytes count, and all are taken (`comm_write`).
+    /// The first 15 bytes are used, and all are accepted (`comm_write`).
     fn write_comm(&self, node: &Node, from: u64, len: u64) -> Out {
         let mut name = [0; 16];
         if self.m.read(from, &mut name[..len.min(15) as usize]).is_err() {
@@ -204,7 +204,7 @@ impl<M: Host> Linux<'_, M> {
         self.thread(target).set_name(&name);
         self.named(target);
         if target == ThreadIdx(0) && node.thread.id == self.config().pid.0 {
-            // Others see the process's name by its first host thread.
+            // Other processes see the process's name by its first host thread.
             self.name_first_carrier(&name);
         }
         Out::Done(len as isize)
@@ -219,7 +219,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// As `kstrtoull_from_user` reads a number.
+    /// Parses a number like `kstrtoull_from_user`.
     fn write_slack(&self, node: &Node, from: u64, len: u64) -> Out {
         let mut digits = [0; 66];
         let len_read = len.min(digits.len() as u64) as usize;
@@ -238,7 +238,7 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(len as isize)
     }
 
-    /// `close(2)`, `close_range(2)`, and what opens over an old descriptor.
+    /// `close(2)`, `close_range(2)`, and calls that replace an open descriptor.
     pub(crate) fn sys_close(&self, cpu: CpuId, call: &Call) -> Out {
         let mut call = *call;
         if call.nr == nr::CLOSE_RANGE && call.args[2] & CLOSE_RANGE_UNSHARE != 0 {
@@ -251,7 +251,7 @@ impl<M: Host> Linux<'_, M> {
         if call.nr == nr::CLOSE_RANGE {
             self.back_files();
         }
-        // With another flag nothing is closed.
+        // With another flag, nothing is closed.
         if call.nr == nr::CLOSE_RANGE && call.args[2] != 0 {
             return self.pass(cpu, call);
         }
@@ -301,7 +301,7 @@ impl<M: Host> Linux<'_, M> {
         out
     }
 
-    /// `close_range(2)` over the poller's descriptor, which stays open.
+    /// `close_range(2)` across the poller's descriptor, which stays open.
     fn close_around(&self, cpu: CpuId, call: &Call, own: u32) -> Out {
         let (first, last) = (call.args[0] as u32, call.args[1] as u32);
         let below = (first < own).then(|| (first, own - 1));
@@ -315,7 +315,7 @@ impl<M: Host> Linux<'_, M> {
         out
     }
 
-    /// `dup(2)` and its kin: the new descriptor stands for the same.
+    /// `dup(2)` and similar calls: the new descriptor refers to the same file.
     pub(crate) fn sys_dup(&self, cpu: CpuId, call: &Call) -> Out {
         self.back_files();
         let known = match call.nr {
@@ -334,7 +334,7 @@ impl<M: Host> Linux<'_, M> {
         }
         let fd = self.host(call);
         if fd >= 0 && fd as u64 != call.args[0] {
-            // Which of the two is read first cannot be told: neither is fresh.
+            // Either of the two may be read first: neither is fresh.
             let file = OpenFile { fresh: false, ..file };
             self.state().proc.files.change(call.args[0] as i32, |old| old.fresh = false);
             self.state().proc.files.insert(fd as i32, file);

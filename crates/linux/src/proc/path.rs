@@ -9,16 +9,16 @@ use procfs::entries::Is;
 use procfs::node::{Dir, Place};
 use procfs::{Node, Owner, Threads};
 
-/// Paths of ours are shorter; with longer names behind them they are the host's to refuse.
+/// Paths of ours are shorter; the host refuses longer ones.
 pub(super) const PATH_MAX: usize = 320;
-/// Most are shorter than this: a buffer for the others is some cycles of zeros.
+/// Most paths are shorter than this: zeroing a larger buffer takes some cycles.
 pub(super) const PATH_SHORT: usize = 64;
 const PREFIX: &[u8] = b"/proc/";
 const DESCRIPTORS: &[u8; 8] = b"/dev/fd/";
 const PREFIX_WORD: u64 = u64::from_le_bytes(*b"/proc/\0\0");
 const PREFIX_MASK: u64 = (1 << 48) - 1;
 const PAGE: u64 = 4096;
-/// How the names of ours begin that the host's `/proc` has, too, but for numbers.
+/// The beginnings of our names that the host's `/proc` has, too, except numbers.
 const BEGINNINGS: [u32; 11] = [
     u32::from_le_bytes(*b"proc"),
     u32::from_le_bytes(*b"self"),
@@ -33,26 +33,26 @@ const BEGINNINGS: [u32; 11] = [
     u32::from_le_bytes(*b"limi"),
 ];
 
-/// A path of the program's that may be ours: where it begins, and what follows.
+/// A path of the program's that may be ours: its starting point, and the rest.
 pub(super) struct ProcPath<'b> {
     pub from: Node,
     pub rest: &'b [u8],
     /// The path reaches `from` from elsewhere: from the root, or from a directory other than the one named in the call.
     pub absolute: bool,
-    /// The path led there by a link of the process that has no text.
+    /// The path went through a link of the process that is not a text.
     pub by_link: bool,
 }
 
 impl<'b> ProcPath<'b> {
-    /// The path that ends with `rest` after `/proc/`.
+    /// The path with this rest after `/proc/`.
     fn from_root(rest: &'b [u8]) -> ProcPath<'b> {
         ProcPath { from: Node::ROOT, rest, absolute: true, by_link: false }
     }
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// Whether a path may be one of ours, by its first bytes. Nothing behind the path's page is touched, since
-    /// nothing may be there: what begins at a page's end is looked at whole.
+    /// Whether a path may be ours, by its first bytes. Does not read beyond the path's page, where memory may be
+    /// missing: a path that begins at a page's end is examined completely.
     #[inline]
     pub(super) fn may_be_proc(&self, at: u64) -> bool {
         if at % PAGE > PAGE - 8 {
@@ -72,7 +72,8 @@ impl<M: Host> Linux<'_, M> {
         self.get::<u64>(at).is_ok_and(is)
     }
 
-    /// A path of the program's: how long it is. `None` if it does not fit, or cannot be read, which the host will say.
+    /// Copies a path of the program's; returns its length. `None` if it does not fit or cannot be read, which the host
+    /// reports.
     pub(super) fn copy_path(&self, at: u64, to: &mut [u8]) -> Option<usize> {
         let mut len = 0;
         loop {
@@ -97,7 +98,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A path that is ours to look at: below `/proc` with a first name of ours, or relative to a directory of ours.
+    /// A path that may be ours: below `/proc` with a first name of ours, or relative to a directory of ours.
     #[inline]
     pub(super) fn proc_path<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
         if path.first() == Some(&b'/') {
@@ -119,7 +120,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A path that goes on behind a link of the process's that is no text, if it leads to a directory of ours.
+    /// The path after a link of the process that is not a text, if the link leads to a directory of ours.
     pub(super) fn behind_link<'b>(&self, link: &Node, rest: &'b [u8]) -> Option<ProcPath<'b>> {
         let below = without_slashes(rest);
         let path = match link.entry()?.name {
@@ -131,7 +132,7 @@ impl<M: Host> Linux<'_, M> {
         Some(ProcPath { absolute: true, by_link: true, ..path })
     }
 
-    /// The path that ends with `path` after `/dev/fd/`: a number, and names below it.
+    /// The path with this rest after `/dev/fd/`: a number, and names below it.
     #[cold]
     fn below_descriptor<'b>(&self, path: &'b [u8]) -> Option<ProcPath<'b>> {
         let slash = path.iter().position(|&byte| byte == b'/')?;
@@ -140,8 +141,8 @@ impl<M: Host> Linux<'_, M> {
         Some(ProcPath { absolute: true, by_link: true, ..path })
     }
 
-    /// A directory of ours that was not opened as one: as part of `/proc`, before an exec, by another process, or that is
-    /// the working directory, and what leads to one from there. The host is asked only if a name of ours follows.
+    /// A directory of ours that was not opened as one: as part of `/proc`, before an exec, by another process, or the
+    /// working directory; and what leads to one from there. The host is asked only if a name of ours follows.
     #[cold]
     #[inline(never)]
     fn hosts_folder<'b>(&self, dirfd: u64, path: &'b [u8]) -> Option<ProcPath<'b>> {
@@ -176,12 +177,12 @@ impl<M: Host> Linux<'_, M> {
         Some(ProcPath { from, rest, absolute: goes_up, by_link: false })
     }
 
-    /// Device and inode number of a file of the host's.
+    /// Device and inode number of a host file.
     fn file_at(&self, dirfd: u64, path: &CStr, flags: u64) -> Option<[u64; 2]> {
         self.statx(dirfd, path, flags, STATX_INO).map(|known| [known[17], known[4]])
     }
 
-    /// Of the names in `/proc` only those of this process are ours.
+    /// Only this process's names in `/proc` are ours.
     fn begins_with_ours(&self, rest: &[u8]) -> bool {
         match first_names(rest).next() {
             Some(b"self" | b"thread-self") => true,
@@ -192,7 +193,7 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The rest after `/proc/` of an absolute path that has empty names, "." or ".." before or behind it.
+/// The rest after `/proc/` of an absolute path with empty names, "." or ".." around it.
 #[cold]
 fn below_proc(path: &[u8]) -> Option<&[u8]> {
     let mut rest = path;
@@ -213,7 +214,7 @@ fn below_proc(path: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The rest after `proc/` of a path that leaves `/proc` from one of its directories and comes back.
+/// The rest after `proc/` of a path that leaves `/proc` from one of its directories and returns.
 fn out_and_back<'b>(from: &Node, path: &'b [u8]) -> Option<&'b [u8]> {
     if path.first() != Some(&b'.') {
         return None;
@@ -239,13 +240,13 @@ fn before_first_name(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(names.map(|name| name.len() + 1).sum::<usize>().min(path.len()))
 }
 
-/// Whether there is such a file or directory of ours.
+/// Whether we have such a file or directory.
 fn is_entry(dir: Dir, name: &[u8]) -> bool {
     dir == Dir::Process && name == b"task"
         || procfs::entries::of(dir).iter().any(|entry| entry.name.as_bytes() == name && matches!(entry.is, Is::Ours(_)))
 }
 
-/// The names of a path that lead elsewhere: "." does not.
+/// The names of a path, except ".".
 pub(super) fn first_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
 }

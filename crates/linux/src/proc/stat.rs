@@ -1,4 +1,4 @@
-//! The host's `stat` of the process, at most [`FACTS_LAST`] old: its memory and its ancestors.
+//! The host's `stat` of the process, at most [`FACTS_LAST`] old: for its memory and its ancestors.
 
 use super::FACTS_LAST;
 use super::known::Known;
@@ -11,12 +11,12 @@ use sync::atomic::Ordering::Relaxed;
 /// The numbers of the line, and the offset of CLOCK_BOOTTIME from the scheduler's clock.
 pub(super) type KnownStat = Known<{ NUMBERS + 1 }>;
 
-/// The process's line at some moment.
+/// The process's line at one moment.
 pub(super) struct HostStat {
     /// The offset of CLOCK_BOOTTIME from the scheduler's clock.
     pub boot: Nanos,
     pub line: Stat,
-    /// The line was read after this.
+    /// The line was read after this time.
     pub since: Nanos,
 }
 

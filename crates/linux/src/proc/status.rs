@@ -1,4 +1,4 @@
-//! The host's `status` of the process, cached for its threads: a scan reads as many at once as there are threads.
+//! The host's `status` of the process, cached for its threads: a scan of all threads reads one for each.
 
 use super::FACTS_LAST;
 use super::known::Known;
@@ -14,8 +14,8 @@ const LEN_MAX: usize = 3072;
 pub(super) type KnownStatus = Known<{ 1 + LEN_MAX / 8 }>;
 
 impl<M: Host> Linux<'_, M> {
-    /// The host's text of the process, for somebody to use. Of a thread it is at most [`FACTS_LAST`] old; of the process
-    /// it is of this moment, because programs measure their memory by it.
+    /// Calls `using` with the host's text of the process. For a thread it is at most [`FACTS_LAST`] old; for the
+    /// process it is current, because programs measure their memory with it.
     pub(super) fn host_status<R>(&self, whole: bool, using: impl FnOnce(&[u8]) -> R) -> R {
         let (now, changes) = (self.now(), self.state().proc.changes.load(Relaxed));
         let since = Nanos(now.0.saturating_sub(FACTS_LAST.0));

@@ -1,4 +1,4 @@
-//! The thread table as the tree asks for it.
+//! The thread table in the form that the tree uses.
 //!
 //! [`PROCESS`] stands for the process, and for its main thread, whose id is the same.
 
@@ -7,10 +7,10 @@ use ids::{ThreadIdx, Tid};
 use procfs::{Owner, ThreadId, Threads};
 use sync::atomic::Ordering::Acquire;
 
-/// The slot of what has the process's id.
+/// The slot of the process and its main thread, which have the same id.
 pub(super) const PROCESS: u32 = u32::MAX - 1;
 
-/// This process, to be walked.
+/// This process, for a walk.
 pub(super) struct View<'a, M: Host> {
     pub k: Linux<'a, M>,
     pub owner: Owner,
@@ -23,7 +23,7 @@ impl<M: Host> View<'_, M> {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// The slot of a living thread of the tree's, or of a main thread that has exited.
+    /// The slot of a living thread of the tree's, or of a zombie main thread.
     pub(super) fn slot_of(&self, thread: ThreadId) -> Option<ThreadIdx> {
         if thread.slot == PROCESS {
             return self.threads().find_named(Tid(thread.id));

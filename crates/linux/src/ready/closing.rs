@@ -1,18 +1,20 @@
-//! The number of a descriptor is closed, or comes to stand for another file, while threads wait.
+//! A descriptor is closed, or its number comes to refer to another file, while threads wait for it.
 //!
-//! In Linux a thread in `read(2)` and its like holds a reference to the file (`fdget`), and goes on waiting for that file
-//! whatever becomes of the number. Here such a thread turns to a duplicate, its *stand-in*, which the last of them closes.
+//! In Linux a thread in `read(2)` or a similar call holds a reference to the file (`fdget`), and keeps waiting for that
+//! file whatever happens to the number. Here such a thread switches to a duplicate, its *stand-in*, which its last user
+//! closes.
 //!
-//! **None is overlooked.** The word [`ThreadParked::on`](kernel::parked::ThreadParked::on) says by which number a thread
-//! reaches its file, from before it is seen to wait until its call is over. Most are found in the queue of the descriptor;
-//! one that an event has taken out of it, and that has not been chosen yet, is found by [`Waiting`].
+//! **No thread is missed.** The word [`ThreadParked::on`](kernel::parked::ThreadParked::on) says by which number a
+//! thread reaches its file, from before it is seen to wait until its call is over. Most threads are found in the
+//! descriptor's queue; one that an event has taken out of it, and that has not been chosen yet, is found through
+//! [`Waiting`].
 //!
-//! **None makes its call on the new file.** A thread announces its try (`Descriptor::trying`) before it looks for its
-//! stand-in, and the closing thread gives stand-ins before it looks for announced tries, which it lets end. Both have a full barrier
-//! in between, so one of them sees the other.
+//! **No thread makes its call on the new file.** A thread announces its try (`Descriptor::trying`) before it looks for
+//! its stand-in, and the closing thread provides stand-ins before it waits for announced tries to end. Both have a full
+//! barrier in between, so one of them sees the other.
 //!
-//! A thread that begins to wait while the number is being closed may find the old file once more and then wait where
-//! nothing comes: so those that wait are woken again after the close.
+//! A thread that begins to wait while the number is being closed may find the old file once more and then wait without
+//! ever getting an event. So the waiting threads are woken once more after the close.
 
 use super::park::{EXCLUSIVE, PEEKS};
 use super::points::Point;
@@ -24,10 +26,10 @@ use ids::{CpuId, ThreadIdx};
 use kernel::Call;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Stand-ins stay out of the way of the descriptors that the program opens.
+/// Stand-ins keep away from the numbers that the program gets.
 const STAND_INS_FROM: u64 = 512;
 
-/// The value of `ThreadParked::on`: the descriptor that a call names, and the stand-in, each plus one; 0 without.
+/// The value of `ThreadParked::on`: the descriptor that a call names, and the stand-in, each plus one; 0: none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct On(u64);
 
@@ -50,8 +52,8 @@ impl On {
     }
 }
 
-/// The threads that wait for a descriptor and hold on to its file: how many, and the sum of their slots, which names the thread
-/// where there is one.
+/// The threads that wait for a descriptor and hold its file: how many, and the sum of their slots, which identifies a
+/// single thread.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(AtomicU64);
 
@@ -87,7 +89,7 @@ impl Drop for Trying<'_> {
 }
 
 impl<M: Host> Linux<'_, M> {
-    /// A thread is about to wait for a registered descriptor, and holds on to its file.
+    /// The thread is about to wait for a registered descriptor, and holds its file.
     pub(super) fn hold_file(&self, t: ThreadIdx, fd: u32) {
         if let Some(descriptor) = self.state().ready.get(fd) {
             descriptor.waiting.add(t);
@@ -95,7 +97,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The thread's wait is over: it lets go of the file.
+    /// The thread's wait is over: releases the file.
     pub(super) fn let_go_of_file(&self, t: ThreadIdx) {
         let on = On(self.thread(t).parked.on.swap(0, SeqCst));
         if let Some(descriptor) = on.number().and_then(|fd| self.state().ready.get(fd)) {
@@ -106,7 +108,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A parked thread, which is in no queue, is about to make its call again: by its stand-in, if it has one.
+    /// A parked thread, which is in no queue, is about to repeat its call: through its stand-in, if it has one.
     pub(super) fn announce_try(&self, t: ThreadIdx, call: &mut Call) -> Option<Trying<'_>> {
         let on = &self.thread(t).parked.on;
         loop {
@@ -126,7 +128,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Descriptors of this range will stand for other files, or for none.
+    /// Descriptors in this range will refer to other files, or to none.
     pub(crate) fn descriptors_close(&self, cpu: CpuId, first: u32, last: u32) {
         self.state().files.forget(first, last);
         if self.state().ready.is_used() {
@@ -142,7 +144,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call has had this result; if it was to close descriptors, it has.
+    /// A call has returned this result; if it was to close descriptors, it has.
     pub(crate) fn note_closed(&self, call: &Call) {
         let (first, last) = match call.nr {
             nr::CLOSE => (call.args[0], call.args[0]),
@@ -150,7 +152,7 @@ impl<M: Host> Linux<'_, M> {
             nr::DUP2 | nr::DUP3 => (call.args[1], call.args[1]),
             _ => return,
         };
-        // Another thread may have looked at the former file while it was being closed.
+        // Another thread may have examined the former file while it was being closed.
         self.state().files.forget(first as u32, last as u32);
         let ready = &self.state().ready;
         if ready.is_used() {
@@ -167,7 +169,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     fn provide_stand_in(&self, fd: u32, descriptor: &Descriptor) {
-        // Without a stand-in the waiters find that their descriptor is gone.
+        // Without a stand-in, the waiters find that their descriptor is gone.
         let Some(stand_in) = facts::duplicate_above(&self.m, fd, STAND_INS_FROM) else { return };
         self.state().ready.hold(stand_in);
         for out in [false, true] {
@@ -181,7 +183,7 @@ impl<M: Host> Linux<'_, M> {
         self.release(stand_in);
     }
 
-    /// `t` reaches its file by `to` from now on, if it has reached it by `from`.
+    /// Makes `t` reach its file through `to`, if it reached it through `from`.
     fn turn_to(&self, t: ThreadIdx, from: u32, to: u32) {
         let (ready, on) = (&self.state().ready, &self.thread(t).parked.on);
         let before = On(on.load(SeqCst));
@@ -203,7 +205,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// One holder of a stand-in less; the last closes it.
+    /// Removes a holder of a stand-in; the last one closes it.
     fn release(&self, fd: u32) {
         if self.state().ready.release(fd) {
             self.state().ready.forget(&self.m, fd);

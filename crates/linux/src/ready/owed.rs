@@ -1,9 +1,9 @@
-//! Errors that a connection reports after a part.
+//! Errors that a connection reports after a partial transfer.
 //!
-//! One call of Linux that sends or receives a part and then fails tells of the part. The socket keeps the error (`sk_err`) for
-//! the next call: for one that writes at once, for one that reads when all that came before has been read. SIGPIPE comes only
-//! with that next call, too (`tcp_sendmsg_locked`). Here the rest is a call of its own, which uses the error up: so it is kept
-//! for the next call here, and the rest raises no signal. EPIPE is not kept, as the host repeats it.
+//! A Linux call that sends or receives a part and then fails returns the part. The socket keeps the error (`sk_err`)
+//! for the next call: a write gets it at once, a read when it has read all earlier data. SIGPIPE also comes only with
+//! that next call (`tcp_sendmsg_locked`). Here the rest is a call of its own, which consumes the error. So the error is
+//! kept here for the next call, and the rest raises no signal. EPIPE is not kept, because the host repeats it.
 
 use super::table::Ready;
 use crate::{Host, Linux, facts};
@@ -41,7 +41,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The error that is left for this call, if it writes.
+    /// The error that is owed to this call, if it writes.
     #[inline]
     pub(crate) fn owed_to_writer(&self, call: &Call) -> Option<isize> {
         let ready = &self.state().ready;
@@ -49,7 +49,7 @@ impl<M: Host> Linux<'_, M> {
         (ready.owes.load(Acquire) && writes()).then(|| ready.take_owed(call.args[0] as u32))?.map(Errno::to_ret)
     }
 
-    /// The result of a call on the descriptor `fd`: one that reads and finds the end has the error that is left.
+    /// The result of a call on the descriptor `fd`: a read that finds the end gets the owed error.
     #[inline]
     pub(crate) fn owed_at_end(&self, nr: usize, fd: impl FnOnce() -> u64, result: isize) -> isize {
         let ready = &self.state().ready;
@@ -60,7 +60,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The call that writes the rest. To a socket, so that it raises no signal.
+    /// The call that writes the rest, sent to a socket without raising a signal.
     pub(crate) fn without_signal(&self, rest: Call) -> Call {
         let [fd, at, len, flags, to, size] = rest.args;
         match rest.nr {

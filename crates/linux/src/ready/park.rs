@@ -14,11 +14,11 @@ use kernel::wait::Wait;
 use kernel::{Call, Clock, Io, USER_END};
 use sync::atomic::{Ordering::*, fence};
 
-/// Up to so many threads wait in the host itself, each on a carrier: what they wait for then wakes the carrier that goes on
-/// with it. From there on a poller that learns of many at once is cheaper.
+/// Up to this many threads wait in the host itself, each on a carrier: the event then wakes the carrier that continues
+/// the thread. With more, a poller that learns of many events at once is cheaper.
 const DIRECT_MAX: u32 = 4;
 
-/// How many threads park on a busy CPU until it looks for events, if no idle one does.
+/// How many threads park on a busy CPU before it polls for events, if no idle one does.
 const LOOK_EVERY: u64 = 32;
 
 /// Bits by which events choose the waiters to wake.
@@ -32,8 +32,8 @@ const NO_NODE: u32 = 2;
 const POOLED: u32 = 3;
 
 impl<M: Host> Linux<'_, M> {
-    /// Before a call is tried: what it would have missed shows later. Without registered descriptors there is nothing to
-    /// miss, because a registration reports the present state.
+    /// Notes generations before a call is tried, so that a missed event shows later. Without registered descriptors
+    /// nothing can be missed, because a registration reports the present state.
     #[inline]
     pub(crate) fn note_generations(&self, t: ThreadIdx, call: &Call) {
         if self.parked.is_used() {
@@ -42,7 +42,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call of this number has made a descriptor, if it is `accept(2)`.
+    /// Notes the descriptor that a call has made, if it is `accept(2)`.
     pub(crate) fn note_accepted(&self, nr: usize, result: isize) {
         if matches!(nr, nr::ACCEPT | nr::ACCEPT4)
             && let Ok(fd) = u32::try_from(result)
@@ -51,7 +51,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A call is over, and `note_generations` came before it.
+    /// Notes a short result of a call for which `note_generations` was called before.
     #[inline]
     pub(crate) fn note_short(&self, t: ThreadIdx, call: &Call, result: isize) {
         if self.parked.is_used() {
@@ -59,7 +59,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Whether a call of `t` need not be tried, because it would wait; then its generation is noted.
+    /// Whether a call of `t` is known to wait and need not be tried; notes the generation then.
     #[inline]
     pub(crate) fn is_known_to_wait(&self, t: ThreadIdx, call: &Call) -> bool {
         let known = self.parked.is_used() && !self.state().enough.is_used();
@@ -70,7 +70,7 @@ impl<M: Host> Linux<'_, M> {
             })
     }
 
-    /// Parks the current thread for a call that would wait. False if it is to wait in the host instead.
+    /// Parks the current thread for a call that would wait. False if it must wait in the host instead.
     pub(crate) fn park(&self, cpu: CpuId, t: ThreadIdx, call: &Call, done: isize) -> bool {
         let Some(points) = Points::of(&self.m, call) else { return false };
         if points.one_of().is_some_and(|point| !point.out && self.is_denied(point.fd)) {
@@ -78,7 +78,7 @@ impl<M: Host> Linux<'_, M> {
             return false;
         }
         let thread = self.thread(t);
-        // The host faults on a bad address only when something ends its wait, which may be a tick.
+        // The host reports a bad address only when its wait ends, perhaps by a tick.
         let is_told_late = points.len() == 0 && call.args[0] >= USER_END;
         // The rest of a call that is made in pieces cannot wait in the host.
         let may_wait_there = matches!(call.nr, nr::WRITE | nr::SENDTO) || done == 0 && is_of_pieces(call.nr);
@@ -120,7 +120,7 @@ impl<M: Host> Linux<'_, M> {
         if self.sched.queued(cpu) > 0 && !self.parked.is_slept_for() {
             // This CPU stays busy.
             if is_first {
-                // An idle one that fell asleep before there was anything to look for does it.
+                // An idle CPU that fell asleep before there was anything to poll for does it.
                 self.sched.idle_cpus().next().into_iter().for_each(|idle| self.m.kick(idle));
             }
             if count.load(Relaxed).is_multiple_of(LOOK_EVERY) {
@@ -131,7 +131,7 @@ impl<M: Host> Linux<'_, M> {
         true
     }
 
-    /// Whether one more thread that must wait is parked rather than left in the host on a carrier.
+    /// Whether another thread that must wait is parked rather than left in the host on a carrier.
     pub(crate) fn is_crowd(&self) -> bool {
         match self.config().io {
             Io::Auto => self.parked.is_any() || self.parked.direct() >= DIRECT_MAX,
@@ -162,15 +162,15 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The thread's nodes: its own (`None`), or some of the pool.
+    /// The thread's nodes: its own (`None`), or some from the pool.
     fn places(&self, t: ThreadIdx) -> impl Iterator<Item = Option<u32>> + '_ {
         let nodes = self.thread(t).parked.nodes.load(Relaxed);
         let pooled = nodes.checked_sub(POOLED).map(|first| self.nodes(first).map(Some));
         (nodes == OWN_NODE).then_some(None).into_iter().chain(pooled.into_iter().flatten())
     }
 
-    /// Joins its queues again. The descriptors may have been closed meanwhile and name other files; registering one that
-    /// is still registered costs little.
+    /// Joins its queues again. The descriptors may have been closed since and refer to other files; registering one
+    /// again costs little.
     fn rejoin_queues(&self, t: ThreadIdx) {
         for place in self.places(t) {
             self.state().ready.register(&self.m, Point::of_key(self.queue_of(t, place)));
@@ -178,7 +178,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The sum of the generations of all that it waits for.
+    /// The sum of the generations of all descriptors that it waits for.
     fn present_generations(&self, t: ThreadIdx) -> u32 {
         let points = self.places(t).map(|place| Point::of_key(self.queue_of(t, place)));
         points.map(|point| self.state().ready.generation(point.fd)).fold(0, u32::wrapping_add)
@@ -188,7 +188,7 @@ impl<M: Host> Linux<'_, M> {
         self.places(t).any(|place| !self.is_queued(t, place))
     }
 
-    /// An event came after the last try, but before it was in the queues.
+    /// Whether an event came after the last try, but before the thread was in the queues.
     fn has_missed(&self, t: ThreadIdx) -> bool {
         self.present_generations(t) != self.thread(t).parked.seen.load(Relaxed) && !self.strikes(Fault::MissEvent)
     }
@@ -198,11 +198,11 @@ impl<M: Host> Linux<'_, M> {
         self.is_taken(t) || self.has_missed(t) || self.thread(t).wait.timed_out() || self.stops_waiting(t)
     }
 
-    /// A parked thread has been chosen: whether it can go on. If not, it is marked as waiting again.
+    /// A parked thread has been chosen: whether it can continue. If not, marks it as waiting again.
     pub(crate) fn is_unparked(&self, t: ThreadIdx) -> bool {
         loop {
             if !self.has_reason(t) {
-                // Mark first, look again, and only then let go, as in `ready_slow`.
+                // Mark first, check again, and only then leave, as in `ready_slow`.
                 self.sched.prepare_block(t);
                 fence(SeqCst);
                 if !self.has_reason(t) {
@@ -210,7 +210,7 @@ impl<M: Host> Linux<'_, M> {
                 }
                 self.sched.cancel_block(t);
             }
-            // Anew in each round: a part may have been done in the one before.
+            // Read anew in each round, because the last one may have done a part.
             let mut call = self.parked_call(t);
             let taken = self.places(t).fold(false, |taken, place| !self.leave_queue(t, place) | taken);
             let announced = self.announce_try(t, &mut call);
@@ -225,7 +225,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The call of a parked thread, which its registers hold; of one that is done in part, the rest.
+    /// The call of a parked thread, from its registers; the rest, if a part is done.
     fn parked_call(&self, t: ThreadIdx) -> Call {
         let (args, wait) = (self.arguments(t), &self.thread(t).wait);
         let nr = wait.call.load(Relaxed) as usize;
@@ -266,14 +266,14 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The result of a call that waits no longer, though nothing has come: a signal, or its time is over.
+    /// The result of a call that stops waiting without an event: a signal, or its time is over.
     fn is_ended(&self, t: ThreadIdx, call: &Call) -> Option<isize> {
         if self.stops_waiting(t) {
             return Some(Errno::EINTR.to_ret());
         }
         self.thread(t).wait.timed_out().then(|| {
             if matches!(call.nr, nr::SELECT | nr::PSELECT6) {
-                // Clears the sets, and has the last word. A tick or a kick may interrupt it.
+                // Clears the sets and decides the result. A tick or a kick may interrupt it.
                 let [n, read, write, except, ..] = call.args;
                 let last = || facts::select_at_once(&self.m, n, [read, write, except]);
                 let eintr = Errno::EINTR.to_ret();
@@ -289,7 +289,7 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// The wait is over. `taken`: an event had woken the thread, and what it leaves is for the next.
+    /// Ends the wait. `taken`: an event woke the thread, and what the thread leaves is for the next one.
     fn unpark(&self, t: ThreadIdx, taken: bool, call: &Call, result: isize) {
         let thread = self.thread(t);
         if taken && thread.parked.nodes.load(Relaxed) == OWN_NODE && !self.strikes(Fault::KeepWakeUp) {
@@ -307,11 +307,11 @@ impl<M: Host> Linux<'_, M> {
         self.finish_wait(t, result);
     }
 
-    /// `poll_select_finish`: a call that would have ended by itself at `end` tells how much time was left.
+    /// `poll_select_finish`: writes the remaining time of a call whose deadline is `end`.
     pub(crate) fn tell_time_left(&self, call: &Call, end: Nanos) {
         if let Some(at) = time_left_at(call) {
             let left = end.since(self.clock(Clock::MonotonicCeiling));
-            // As Linux: whether it could be told changes nothing.
+            // As in Linux, a failure to write it has no effect.
             let _ = match call.nr {
                 nr::SELECT => self.put(at, Timeval::from_nanos(left)),
                 _ => self.put(at, Timespec::from_nanos(left)),
@@ -319,7 +319,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Looks for events. For a CPU that is busy.
+    /// Polls for events on a busy CPU.
     pub(crate) fn look_for_events(&self, cpu: CpuId) {
         const AT_ONCE: usize = 64;
         let Some(poller) = self.state().ready.poller.descriptor() else { return };
@@ -333,7 +333,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// The machine's poller reports events. `cpu` is the caller's own, or none.
+    /// Handles events from the machine's poller. `cpu` is the caller's own, or none.
     pub fn descriptors_ready(&self, cpu: CpuId, events: &[Readiness]) {
         for event in events.iter().filter(|event| self.state().ready.note_event(event)) {
             if cpu != CpuId::NONE {
@@ -349,7 +349,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Wakes one of those that take what has come, and all that ask what is ready or only look at it.
+    /// Wakes one exclusive waiter, and all waiters that only ask or peek.
     fn queue_is_ready(&self, cpu: CpuId, key: u64) {
         let may_be_more = if self.strikes(Fault::DropEvent) {
             true

@@ -1,4 +1,4 @@
-//! Which descriptors a call waits for, in which direction, and how long.
+//! Which descriptors a call waits for, in which direction, and for how long.
 
 use crate::Host;
 use abi::args::MSG_PEEK;
@@ -9,9 +9,9 @@ use ids::Nanos;
 use kernel::wait::Deadline;
 use kernel::{Call, Clock};
 
-/// The most descriptors that one call waits for here, as many as `select(2)` knows; the host waits for more.
+/// The most descriptors that one call waits for here, as many as `select(2)` allows; the host waits for more.
 const POINTS_MAX: usize = 1024;
-/// As many descriptors as need no allocation.
+/// This many descriptors need no allocation.
 const FEW: usize = 4;
 
 /// A descriptor and a direction.
@@ -23,18 +23,18 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The events that the poller is to report for the point.
+    /// The events that the poller must report for the point.
     pub(super) fn events(self) -> u32 {
         Readiness::EDGES
             | if self.out { Readiness::OUT } else { Readiness::IN | Readiness::URGENT | Readiness::PEER_CLOSED }
     }
 
-    /// The key of its queue, which no word of the program has.
+    /// The key of its queue, which differs from all words of the program.
     pub(super) fn key(self) -> u64 {
         1 << 63 | u64::from(self.fd) << 3 | u64::from(self.out) << 2
     }
 
-    /// Which point has this key.
+    /// The point with this key.
     pub(super) fn of_key(key: u64) -> Point {
         Point { fd: (key >> 3) as u32, out: key >> 2 & 1 != 0 }
     }
@@ -47,9 +47,9 @@ pub(crate) struct Points {
     /// The points beyond the first ones.
     more: Vec<Point>,
     len: usize,
-    /// An event is for one of those that wait so (read, write, accept), not for all (poll, select).
+    /// An event is for one exclusive waiter (read, write, accept), not for all (poll, select).
     pub(super) exclusive: bool,
-    /// The call leaves what has come to others (MSG_PEEK).
+    /// The call does not consume what has arrived (MSG_PEEK).
     pub(super) peeks: bool,
 }
 
@@ -118,7 +118,7 @@ impl Points {
             let word = kernel::machine::get::<u64>(m, at.wrapping_add(i * 8)).ok()?;
             let (fd, events) = (word as u32, (word >> 32) as u16);
             if fd as i32 >= 0 {
-                // A wait without events is for errors, which both queues report.
+                // A wait without events waits for errors, which both queues report.
                 points.add_both(
                     fd,
                     events & Readiness::POLL_OUT == 0 || events & !Readiness::POLL_OUT != 0,
@@ -185,7 +185,7 @@ pub(crate) fn after(m: &impl Host, span: Nanos) -> Deadline {
     Deadline { at: m.clock(Clock::MonotonicCeiling) + span, clock: Clock::Monotonic }
 }
 
-/// A time limit that lies in memory. That of `select(2)` may have more than a second of microseconds (`kern_select`).
+/// A time limit in memory. That of `select(2)` may have more than a second of microseconds (`kern_select`).
 pub(crate) fn read_time(m: &impl Host, nr: usize, at: u64) -> Result<Nanos, Errno> {
     if nr != nr::SELECT {
         return kernel::machine::read_timespec(m, at);
@@ -194,7 +194,7 @@ pub(crate) fn read_time(m: &impl Host, nr: usize, at: u64) -> Result<Nanos, Errn
     Timespec { sec: sec.wrapping_add(usec / 1_000_000), nsec: usec % 1_000_000 * 1_000 }.to_nanos()
 }
 
-/// Where the time limit lies in memory, if it does.
+/// The address of the time limit, if it is in memory.
 fn limit_of(call: &Call) -> Option<u64> {
     let at = match call.nr {
         nr::PPOLL => call.args[2],
@@ -205,12 +205,12 @@ fn limit_of(call: &Call) -> Option<u64> {
     (at != 0).then_some(at)
 }
 
-/// Where the call tells how much of its time was left (`poll_select_finish`).
+/// The address to which the call writes the remaining time (`poll_select_finish`).
 pub(super) fn time_left_at(call: &Call) -> Option<u64> {
     limit_of(call).filter(|_| tells_time_left(call.nr))
 }
 
-/// Whether the call tells how much of its time was left.
+/// Whether the call reports the remaining time.
 pub(crate) fn tells_time_left(nr: usize) -> bool {
     matches!(nr, nr::PPOLL | nr::SELECT | nr::PSELECT6)
 }

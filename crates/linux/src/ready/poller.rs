@@ -1,7 +1,7 @@
-//! The descriptor of the poller: an instance of `epoll(7)` in which the machine's idle CPUs sleep while threads are parked.
+//! The poller's descriptor: an `epoll(7)` instance in which the machine's idle CPUs sleep while threads are parked.
 //!
-//! It is made when the first thread parks, and belongs to us: the program cannot close it, exec does, and a forked child
-//! closes its copy and makes its own.
+//! It is made when the first thread parks, and belongs to us: the program cannot close it, exec does, and a forked
+//! child closes its copy and makes its own.
 
 use crate::machine::Arg::Word;
 use crate::machine::ask;
@@ -10,8 +10,8 @@ use abi::args::O_CLOEXEC;
 use abi::nr;
 use sync::atomic::{AtomicU32, Ordering::*};
 
-/// It lies near the end of the first table of descriptors that Linux makes, out of the way of those that the program opens,
-/// which get the lowest numbers; a higher one would make `fork` copy a larger table.
+/// Near the end of the first descriptor table that Linux allocates: away from the numbers that the program gets, which
+/// are the lowest, while a higher one would make `fork` copy a larger table.
 const LOWEST: u64 = 1000;
 
 /// The descriptor plus one; 0 before there is one.
@@ -41,7 +41,7 @@ impl Poller {
         }
     }
 
-    /// The program wants the number `fd` for a file of its own (`dup2(2)`): ours gets another.
+    /// The program wants the number `fd` for a file of its own (`dup2(2)`): moves our descriptor to another.
     pub fn move_away(&self, m: &impl Host, fd: u32) {
         let Some(other) = facts::duplicate_above(m, fd, LOWEST) else { return };
         let moved = self.0.compare_exchange(fd + 1, other + 1, AcqRel, Acquire).is_ok();

@@ -1,17 +1,18 @@
-//! TCP connections that a read has emptied, where the next read waits without being tried.
+//! TCP connections that a read has emptied: the next read waits without being tried.
 //!
-//! A read that got less than it asked for has taken all there was (`epoll(7)`, question 9). Until the poller reports
-//! something, which changes the descriptor's generation, another read would wait. A server thus makes one host call
-//! less for each request, and the look at O_NONBLOCK that would follow.
+//! A read that returned less than requested has taken all there was (`epoll(7)`, question 9). Until the poller reports
+//! an event, which changes the descriptor's generation, another read would wait. This saves a server one host call per
+//! request, and the check of O_NONBLOCK that would follow.
 //!
-//! This is known of a descriptor that is *plain*:
-//! 1. It is a TCP connection. Other files give less for other reasons: a packet, a pipe's buffer, rights that are passed.
-//! 2. It blocks, and nobody else can change that: this process has accepted it and shares its file with no other
-//!    descriptor and no other process. A duplicate, F_SETFL, FIONBIO, a fork and a message with control data end this.
-//! 3. Nothing but data has been reported. An end, an error or urgent data may stop a read early, and is reported once.
+//! It requires that a descriptor is *plain*:
+//! 1. It is a TCP connection. Other files return less for other reasons: a packet, a pipe's buffer, passed rights.
+//! 2. It is blocking, and no other process can change that: this process has accepted it and shares its file with no
+//!    other descriptor and no other process. A duplicate, F_SETFL, FIONBIO, a fork and a message with control data end
+//!    this.
+//! 3. Only data has been reported. An end, an error or urgent data may stop a read early, and is reported once.
 //!
 //! Rule 3 holds because the report is noted before the generation changes, under the lock of the registration, which is
-//! also held where a descriptor becomes plain.
+//! also held when a descriptor becomes plain.
 
 use super::table::Ready;
 use crate::{Host, facts};
@@ -23,23 +24,23 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 /// `Stream::empty_at` is a generation.
 const EMPTY: u64 = 1 << 32;
 
-/// Part of a descriptor. All zero for one of which nothing is known.
+/// A descriptor's state as a stream. All zero: nothing is known.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// [`Sharing`] when this process accepted the connection, plus one.
     accepted: AtomicU32,
     /// All three rules hold for the stream.
     plain: AtomicBool,
-    /// The generation at which a read has emptied it, and `EMPTY`.
+    /// The generation at which a read emptied it, with `EMPTY`.
     empty_at: AtomicU64,
 }
 
-/// Incremented when files may come to be shared with other processes.
+/// Incremented when files may have come to be shared with other processes.
 #[derive(Debug, Default)]
 pub(super) struct Sharing(AtomicU32);
 
 impl Stream {
-    /// Before it is registered, under its lock: whether it is a plain stream.
+    /// Examines a descriptor before its registration, under the lock: whether it is a plain stream.
     pub(super) fn examine(&self, m: &impl Host, fd: u32, sharing: &Sharing) -> bool {
         let fd = fd.into();
         let plain = self.is_private(sharing) && facts::is_tcp(m, fd) && !facts::is_nonblocking(m, fd);
@@ -54,8 +55,8 @@ impl Stream {
         }
     }
 
-    /// The descriptor names another file from now on, or its file has another descriptor. The lock of the registration
-    /// is held.
+    /// The descriptor refers to another file from now on, or its file has another descriptor. The lock of the
+    /// registration is held.
     pub(super) fn forget(&self) {
         self.accepted.store(0, Relaxed);
         self.plain.store(false, Release);
@@ -79,7 +80,7 @@ impl Ready {
         self.sharing.0.fetch_add(1, Relaxed);
     }
 
-    /// A call that may change how a descriptor or its file is read is about to be made.
+    /// Called before a call that may change how a descriptor or its file is read.
     pub(crate) fn note_change(&self, m: &impl Host, call: &Call) {
         if !self.is_used() {
             return;
@@ -98,7 +99,7 @@ impl Ready {
         }
     }
 
-    /// A call has got less than it asked for. `seen` is the generation before.
+    /// A call has returned less than requested. `seen` is the generation before it.
     pub(crate) fn note_short(&self, call: &Call, result: isize, seen: u32) {
         if is_stream_read(call)
             && (1..call.args[2] as i64).contains(&(result as i64))
@@ -116,7 +117,7 @@ impl Ready {
         self.get(fd).is_some_and(|descriptor| plain(&descriptor.stream))
     }
 
-    /// Whether this call would wait: the generation at which that is known.
+    /// Whether this call is known to wait: the generation for which that holds.
     pub(crate) fn is_empty(&self, call: &Call) -> Option<u32> {
         let fd = call.args[0] as u32;
         if !is_stream_read(call) || call.args[2] == 0 || !self.is_plain(fd) {
@@ -128,7 +129,7 @@ impl Ready {
     }
 }
 
-/// Whether it reads in the order of the stream, and removes what it reads.
+/// Whether the call reads in the order of the stream, and removes what it reads.
 fn is_stream_read(call: &Call) -> bool {
     call.nr == nr::READ || call.nr == nr::RECVFROM && call.args[3] == 0
 }
@@ -137,7 +138,7 @@ fn changes_file(call: &Call) -> bool {
     use abi::args::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL};
     const FIONBIO: u64 = 0x5421;
     const SOL_TCP: u64 = 6;
-    /// Another protocol comes between, and may keep records apart.
+    /// Another protocol on top of TCP may keep records apart.
     const TCP_ULP: u64 = 31;
     match call.nr {
         nr::DUP | nr::DUP2 | nr::DUP3 => true,

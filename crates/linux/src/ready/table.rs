@@ -15,34 +15,34 @@ use kernel::Call;
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use sync::{Arena, Lock};
 
-/// Descriptors from here on are waited for in the host (`fs.nr_open` is a mebi unless somebody has raised it).
+/// Descriptors from here on are waited for in the host (`fs.nr_open` is 2^20 by default).
 const DESCRIPTORS_MAX: usize = 1 << 20;
 const CHUNK: usize = 256;
 
-/// A descriptor. All zero for one that nobody has waited for.
+/// A descriptor. All zero if nobody has waited for it.
 #[derive(Debug, Default)]
 pub(super) struct Descriptor {
     pub(super) registration: Lock<Registration>,
     /// Incremented by each event, and when the descriptor is closed.
     pub(super) generation: AtomicU32,
     pub(super) waiting: Waiting,
-    /// How many of them are repeating their calls.
+    /// How many waiting threads are repeating their calls.
     pub(super) trying: AtomicU32,
-    /// How many threads hold on to it, if it stands in for a closed descriptor.
+    /// How many threads hold it, if it stands in for a closed descriptor.
     holders: AtomicU32,
     pub(super) stream: Stream,
-    /// An event has reported an end or urgent data, which a call that does not wait may deny.
+    /// An event has reported an end or urgent data, for which a call that does not wait may return EAGAIN.
     may_deny: AtomicBool,
-    /// The error that the next call tells, or 0.
+    /// The error that the next call reports, or 0.
     pub(super) owed: AtomicU32,
 }
 
-/// How the poller knows a descriptor.
+/// The poller's registration of a descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Registration {
     /// The events that it reports; 0: it is not registered.
     events: u32,
-    /// Incremented when the descriptor is closed: reports about its former file are told by it.
+    /// Incremented when the descriptor is closed, which identifies late reports about its former file.
     epoch: u32,
     /// The poller refuses it.
     refused: bool,
@@ -54,11 +54,11 @@ pub(super) struct Registration {
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     descriptors: Arena<Descriptor, CHUNK, { DESCRIPTORS_MAX / CHUNK }>,
-    /// The program sets time limits of sockets, so a registration does not tell.
+    /// The program sets time limits on sockets, so `limited` of a registration may be outdated.
     limits: AtomicBool,
-    /// There has been a stand-in.
+    /// A stand-in has existed.
     holds: AtomicBool,
-    /// How often the host had no descriptor or no memory for the poller, so that it had to do the waiting.
+    /// How often the host had no descriptor or no memory for the poller, so that the wait was left to it.
     refusals: AtomicU32,
     pub(super) sharing: Sharing,
     /// Some descriptor may owe an error.
@@ -92,7 +92,7 @@ impl Ready {
         self.refusals.load(Relaxed)
     }
 
-    /// The sum of the generations: as none goes back, it is the same only if all are.
+    /// The sum of the generations. None ever decreases, so the sum is unchanged only if all are.
     pub(super) fn generations(&self, points: &Points) -> u32 {
         points.iter().map(|point| self.generation(point.fd)).fold(0, u32::wrapping_add)
     }
@@ -113,7 +113,7 @@ impl Ready {
         self.limits.load(Relaxed)
     }
 
-    /// Has the poller report what the point is about. False if it cannot, or if the host must do the waiting.
+    /// Has the poller report the point's events. False if it cannot, or if the host must wait.
     pub(super) fn register(&self, m: &impl Host, point: Point) -> bool {
         let Some(descriptor) = self.get_or_make(point.fd) else { return false };
         let mut registration = descriptor.registration.lock();
@@ -135,7 +135,7 @@ impl Ready {
             let op = if registration.events == 0 { epoll::ADD } else { epoll::MOD };
             let mut result = self.control(m, op, point.fd, event);
             if result == Errno::EEXIST.to_ret() {
-                // A duplicate keeps the file that this number stood for before.
+                // A duplicate keeps the number's former file registered.
                 result = self.control(m, epoll::MOD, point.fd, event);
             }
             if result < 0 {
@@ -156,7 +156,7 @@ impl Ready {
         true
     }
 
-    /// Does something while the poller does not look at `fd`.
+    /// Does something while the poller does not watch `fd`.
     pub(crate) fn apart<R>(&self, m: &impl Host, fd: u64, act: impl FnOnce() -> R) -> R {
         let Some(descriptor) = self.get(fd as u32) else { return act() };
         let mut registration = descriptor.registration.lock();
@@ -174,19 +174,20 @@ impl Ready {
         result
     }
 
-    /// Whether a call that does not wait may answer EAGAIN though one that waits would not wait: at the end of datagrams
-    /// (`__skb_wait_for_more_packets`), and at urgent data while a signal, such as a tick, is pending (`tcp_recvmsg_locked`).
+    /// Whether a call that does not wait may return EAGAIN though one that waits would not wait: at the end of
+    /// datagrams (`__skb_wait_for_more_packets`), and at urgent data while a signal, such as a tick, is pending
+    /// (`tcp_recvmsg_locked`).
     pub(crate) fn may_deny(&self, fd: u32) -> bool {
         self.get(fd).is_some_and(|descriptor| descriptor.may_deny.load(Relaxed))
     }
 
-    /// How long a wait of this socket may last, if it has a limit (SO_RCVTIMEO, SO_SNDTIMEO).
+    /// The time limit for a wait on this socket, if any (SO_RCVTIMEO, SO_SNDTIMEO).
     pub(super) fn time_limit(&self, m: &impl Host, point: Point) -> Option<Nanos> {
         let limited = self.sets_limits() || self.get(point.fd)?.registration.lock().limited;
         if limited { facts::socket_time_limit(m, point.fd.into(), point.out) } else { None }
     }
 
-    /// One more holds on to a stand-in.
+    /// Adds a holder of a stand-in.
     pub(super) fn hold(&self, fd: u32) {
         if let Some(descriptor) = self.get_or_make(fd) {
             self.holds.store(true, Relaxed);
@@ -194,18 +195,18 @@ impl Ready {
         }
     }
 
-    /// One less: whether it was the last.
+    /// Removes one; returns whether it was the last.
     pub(super) fn release(&self, fd: u32) -> bool {
         self.get(fd).is_some_and(|descriptor| descriptor.holders.fetch_sub(1, AcqRel) == 1)
     }
 
-    /// The stand-ins at this moment.
+    /// The stand-ins at the moment.
     pub(crate) fn stand_ins(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.holds.load(Relaxed).then(|| self.known(0, u32::MAX)).into_iter().flatten();
         all.filter(|(_, descriptor)| descriptor.holders.load(Relaxed) != 0).map(|(fd, _)| fd)
     }
 
-    /// The poller has reported something: whether it is about the present file.
+    /// Handles a report of the poller; returns whether it is about the present file.
     pub(super) fn note_event(&self, event: &Readiness) -> bool {
         let (fd, epoch) = (event.token as u32, (event.token >> 32) as u32);
         let Some(descriptor) = self.get(fd) else { return false };
@@ -223,7 +224,7 @@ impl Ready {
         true
     }
 
-    /// The number will stand for another file, or for none.
+    /// The number will refer to another file, or to none.
     pub(super) fn forget(&self, m: &impl Host, fd: u32) {
         let Some(descriptor) = self.get(fd) else { return };
         let mut registration = descriptor.registration.lock();
@@ -238,7 +239,7 @@ impl Ready {
         descriptor.generation.fetch_add(1, AcqRel);
     }
 
-    /// The descriptors of a range that anything is known of.
+    /// The descriptors in a range of which anything is known.
     pub(super) fn known(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, &Descriptor)> + '_ {
         let one = (first == last).then_some(first);
         let several = (first < last).then(|| self.descriptors.numbers().map(|fd| fd as u32));
@@ -254,7 +255,7 @@ impl Registration {
 }
 
 impl Descriptor {
-    /// Whether the poller reports something of it.
+    /// Whether the poller has a registration of it.
     pub(super) fn is_registered(&self) -> bool {
         self.registration.lock().events != 0
     }

@@ -3,8 +3,8 @@
 //! Each client has a thread and a deadline, so a slow one holds up no other. The number of threads is bounded; a
 //! client beyond it is turned away at once.
 //!
-//! A page in a browser on this machine could ask as well, if its name in the DNS is made to lead here. It cannot
-//! choose the Host header, which has its name, and a name that is not this machine's is refused.
+//! A web page in a browser on this machine could send requests as well, if the page's name in the DNS resolves to this
+//! machine. It cannot choose the Host header, which has that name, and a name that is not this machine's is refused.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -46,7 +46,7 @@ pub fn serve(
                 continue;
             }
             let answer = || {
-                // A client that goes away in the middle concerns nobody else.
+                // An error with one client must not affect the others.
                 let _ = answer(Client::new(stream), names, content_type, &body);
                 clients.fetch_sub(1, AcqRel);
             };
@@ -106,7 +106,7 @@ fn answer(
             0 => break Err("400 Bad Request"),
             n => filled += n,
         }
-        // Up to the empty line: a client whose words are left unread would be cut off.
+        // Reads up to the empty line: closing with unread input would reset the connection.
         if let Some(verdict) = judge(&bytes[..filled], names) {
             break verdict;
         }
@@ -151,8 +151,8 @@ fn judge(request: &[u8], names: &[String]) -> Option<Result<bool, &'static str>>
     })
 }
 
-/// Whether a name, perhaps with a port, is this machine's: an address of whatever kind, or a name that was not made up
-/// by somebody's DNS.
+/// Whether a name, perhaps with a port, is this machine's: an address of any kind, or a name that no foreign DNS server
+/// can have made up.
 fn is_ours(host: &str, names: &[String]) -> bool {
     let host = host.trim();
     let name = match host.strip_prefix('[') {

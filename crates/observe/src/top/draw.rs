@@ -108,7 +108,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, view: &View, lines: &[Line<'_>]
 fn meters(line: &Line<'_>, width: u16) -> Vec<Text<'static>> {
     let process = line.process;
     let cpus = &process.watched.snapshot.cpus;
-    // A meter is 21 characters beside its bar.
+    // A meter takes 21 characters in addition to its bar.
     let bar = usize::from(width.min(120)).saturating_sub(45) / 2;
     let meter = |i: usize| {
         let busy = process.busy.get(i).copied().unwrap_or(0.0);

@@ -20,7 +20,7 @@ use tool::style;
 use view::{After, View};
 use watch::{Watched, fetch};
 
-/// Shows it until somebody has seen enough.
+/// Shows the table until the user quits.
 ///
 /// # Errors
 /// The terminal's.

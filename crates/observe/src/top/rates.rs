@@ -57,7 +57,7 @@ impl Rates {
         self.looks += 1;
     }
 
-    /// Whether there was a look before the last one.
+    /// Whether there are two snapshots to compare.
     #[must_use]
     pub fn has_speed(&self) -> bool {
         self.looks > 1

@@ -61,8 +61,8 @@ impl Dynamic {
                 }
                 _ => continue,
             };
-            // glibc before 2.35 writes the run-time addresses into the section when it has
-            // loaded the object; nobody does for the vDSO.
+            // glibc before 2.35 writes the run-time addresses into the section when it has loaded the object; for the
+            // vDSO no one does.
             *at = if segments.from(value).is_some() { value } else { bias.wrapping_add(value) };
         }
         dynamic

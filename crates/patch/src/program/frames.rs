@@ -1,7 +1,7 @@
-//! Where a program's exception frames lie that no program header names.
+//! Finds a program's exception frames if no program header names them.
 //!
-//! Linkers leave PT_GNU_EH_FRAME out of what is linked with `-static`, because there the startup code tells the unwinder where the
-//! frames are. The section headers still name them, as long as the file has any.
+//! Linkers leave PT_GNU_EH_FRAME out of what is linked with `-static`, because there the startup code registers the
+//! frames with the unwinder. The section headers still name them, if the file has any.
 
 use super::{HEADER_LEN, half, half_word, word};
 use core::ops::Range;

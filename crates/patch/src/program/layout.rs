@@ -1,8 +1,8 @@
-//! Where the parts of a program belong in memory: what `execve` reads of an ELF file (`load_elf_binary` in fs/binfmt_elf.c).
+//! The layout of a program in memory: what `execve` reads of an ELF file (`load_elf_binary` in fs/binfmt_elf.c).
 //!
-//! A layout is checked as a whole, so whoever maps it needs no further arithmetic that could overflow. It is stricter than
-//! Linux in things that no linker does: segments are in the order of their addresses and do not overlap, the file has all the
-//! bytes that they name, and the program begins in one of them.
+//! A layout is checked as a whole, so mapping it needs no further arithmetic that could overflow. It is stricter than
+//! Linux in ways that matter to no linker: segments are in the order of their addresses and do not overlap, the file
+//! has all the bytes that they name, and the program begins in one of them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -45,7 +45,7 @@ impl Segment {
     }
 }
 
-/// A program or an interpreter as it is to be mapped.
+/// A program or an interpreter as it must be mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// At least one, in the order of their addresses.
@@ -165,7 +165,7 @@ impl Layout {
     }
 }
 
-/// An interpreter's name ends with a zero, and there is nothing else behind it.
+/// An interpreter's name ends with a zero, and nothing follows.
 fn loader(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, bytes: &[u8; SEGMENT_LEN]) -> Result<Vec<u8>, Obstacle> {
     const BAD: Obstacle = Obstacle::Malformed("its interpreter has no proper name");
     let (offset, len) = (word(bytes, 8), word(bytes, 32));

@@ -27,7 +27,7 @@ const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
 /// PF_X and PF_W.
 const WRITE_EXECUTE: u32 = 3;
-/// The part of an interpreter's name that tells glibc's.
+/// The part of an interpreter's name that identifies glibc's.
 const LOADER_LEN: usize = 255;
 
 /// Why the image cannot enter an ELF file.
@@ -96,8 +96,8 @@ impl Reason {
     }
 }
 
-/// Whether every program runs in secure-execution mode (AT_SECURE) that is executed by somebody with these users and groups,
-/// each a real and an effective one (`cap_bprm_creds_from_file`). The dynamic linker ignores the image then.
+/// Whether programs run in secure-execution mode (AT_SECURE) if a process with these users and groups, each a real and
+/// an effective one, executes them (`cap_bprm_creds_from_file`). The dynamic linker ignores the image then.
 #[must_use]
 pub fn is_secure(user: [u32; 2], group: [u32; 2]) -> bool {
     user[0] != user[1] || group[0] != group[1]

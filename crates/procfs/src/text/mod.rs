@@ -1,11 +1,10 @@
 //! The files' contents, to the byte (`fs/proc/array.c` and its neighbours). Pure functions from numbers to
 //! [`fmt::Write`].
 //!
-//! The host knows what a process has beside its threads (memory, credentials, parents) and writes it in the same
-//! formats. So
-//! [`stat`] and [`status`] can be read as well as written: a line of the host's becomes the thread's when our fields replace
-//! its own, and everything else stays as the host wrote it. [`thread`] has our fields, for any caller that knows
-//! them: the program's own kernel, or a reader of its state page.
+//! The host writes what a process has beside its threads (memory, credentials, parents) in the same formats. So
+//! [`stat`] and [`status`] can be read as well as written: our fields replace those of a line of the host's, and
+//! everything else stays as the host wrote it. [`thread`] has our fields, for any caller that knows them: the program's
+//! own kernel, or a reader of its state page.
 
 pub mod sched;
 pub mod stat;

@@ -118,14 +118,14 @@ impl Fifo {
     }
 }
 
-/// By inheritance it is more urgent than its own policy makes it.
+/// Whether priority inheritance makes it more urgent than its own policy.
 fn is_boosted(w: &Look<'_>, t: ThreadIdx) -> bool {
     let (s, urgency) = (&w.kernel.sched, w.kernel.sched.urgency(t));
     urgency != Urgency::Fair && urgency != Urgency::Rt(s.attr(t).rt)
 }
 
-/// A parked thread whose call was made in this event, perhaps again, in vain, and which an event that came meanwhile has woken:
-/// it stands last, though it was runnable before, too.
+/// A parked thread that tried its call in this event, found nothing and was then woken by an event that came at the
+/// same time: it is queued last, though it was runnable before.
 fn waited_anew(w: &Look<'_>, m: &Met) -> bool {
     w.kernel.thread(m.thread).parked.is_parked() && w.kernel.m.with(m.thread, |c| c.tried) == w.now
 }

@@ -189,7 +189,7 @@ impl Checker {
         self.index.get(t.index()).is_some_and(|&i| i != 0)
     }
 
-    /// Invariant 7: who sleeps is woken soon after its time.
+    /// Invariant 7: a sleeper is woken soon after its time.
     fn sleepers(&mut self, w: &Look<'_>) -> Result<(), String> {
         for &(t, _) in w.on_cpu {
             let wait = &w.kernel.thread(t).wait;
@@ -211,7 +211,7 @@ impl Checker {
     /// signal that its thread can take.
     fn interruptible(&mut self, w: &Look<'_>, t: ThreadIdx) -> Result<(), String> {
         let thread = w.kernel.thread(t);
-        // A parked thread that has been woken looks for its signals when it is chosen.
+        // A parked thread that has been woken checks for signals when it is chosen.
         let woken = thread.parked.is_parked() && self.is_runnable(t);
         let waits = thread.wait.kind() == Wait::Host && !thread.wait.done() && !woken;
         if !waits || !w.kernel.host_interrupted(t) {

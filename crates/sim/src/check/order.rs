@@ -21,7 +21,7 @@ const SERVER_FIRST: Nanos = Nanos::from_millis(900);
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     since: Nanos,
-    /// Where it waits, and what it has used so far: if either changes, it has gone on.
+    /// Where it waits, and the CPU time it has used: if either changes, it has made progress.
     at: CpuId,
     used: Nanos,
     round: u64,
@@ -29,7 +29,7 @@ struct Pending {
 
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// By thread: unjust waiting, and waiting beside idle CPUs.
+    /// By thread: waiting behind less urgent threads, and waiting while CPUs are idle.
     urgent: Vec<Option<Pending>>,
     idle: Vec<Option<Pending>>,
     /// For each CPU that has threads but no carrier: since when, and how often it had been served before.

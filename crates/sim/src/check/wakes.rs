@@ -1,8 +1,8 @@
-//! Invariant 5, first half: nobody returns from a futex wait with 0 who was not woken.
+//! Invariant 5, first half: a futex wait returns 0 only if it was woken.
 //!
 //! Every wake-up that the kernel reports (or makes, when a thread exits) is a credit on its
-//! word; every wait that ends with 0 uses one up. While a wake is under way (a great one is
-//! done in pieces) all that it may wake are credited; its result takes back the rest.
+//! word; every wait that ends with 0 uses one up. While a wake is in progress (one of many threads
+//! is done in pieces), all that it may wake are credited; its result takes back the rest.
 
 use crate::machine::SimMachine;
 use crate::memory::Map;

@@ -17,7 +17,7 @@ impl History {
         }
     }
 
-    /// An interrupt that the balance sent: whatever the CPU does, it is done at once.
+    /// An interrupt of the balance arrives; it is handled at once, whatever the CPU does.
     pub(super) fn errand(&mut self, cpu: CpuId) {
         self.stats.kicks += 1;
         self.note(cpu, What::Kick, 0, 0);
@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// An interrupt: looks at the queue.
+    /// An interrupt: reschedules.
     pub(super) fn interrupt(&mut self, cpu: CpuId, spent: u64) {
         self.stop_user(cpu);
         let spent = spent + self.settle_moves(cpu);
@@ -62,7 +62,7 @@ impl History {
     /// Gives the CPU to the thread that should have it. It leaves the kernel `spent` nanoseconds and the switch
     /// later.
     pub(super) fn reschedule(&mut self, cpu: CpuId, mut spent: u64) {
-        // Its own queue's lock; it is at hand unless others hold it.
+        // The CPU's own queue's lock costs nothing unless others hold it.
         spent += self.wait_for(cpu, spent);
         let running = self.q.running(cpu);
         let asleep = running.is_some_and(|t| matches!(self.actors[t].work, Work::Asleep | Work::Gone));
@@ -91,7 +91,7 @@ impl History {
         self.leave_kernel_later(cpu, spent);
     }
 
-    /// A preempted thread keeps its place; one whose mask has changed goes where it may run.
+    /// A preempted thread keeps its place; one whose mask has changed moves to a CPU where it may run.
     fn put_back(&mut self, t: Thread, cpu: CpuId, outside: bool, spent: u64) {
         if !outside {
             return self.q.enqueue(t, cpu, true);
@@ -178,7 +178,7 @@ impl History {
         }
     }
 
-    /// One of those that the running thread wakes: the others come after it, and then the call is over.
+    /// The running thread wakes one of several threads, and continues with the others after the kernel exit.
     fn wake_one(&mut self, cpu: CpuId, t: Thread) {
         self.stats.wakeups += 1;
         let target = self.enqueue_woken(t);

@@ -1,11 +1,10 @@
-//! The simulated machine under historic schedulers: [`lab::rt_balance`] decides, this module lets time pass.
+//! The simulated machine under historic schedulers: [`lab::rt_balance`] decides, this module advances time.
 //!
-//! The product's kernel has one scheduler, so a historic one cannot be put into it. This is the least that the
+//! The product's kernel has one scheduler, which cannot be exchanged for a historic one. This is the minimum that the
 //! workload needs: real-time threads that compute, sleep and meet at barriers, with the programs, costs, seeds and
-//! records of
-//! [`crate::world`]. A CPU handles everything that arrives at one instant and is then in the kernel for as long as that costs.
-//! A barrier's waiters are woken one by one, as `futex_wake` does, so that events can fall between the first and the
-//! last.
+//! records of [`crate::world`]. A CPU handles everything that arrives at one instant and then stays in the kernel for
+//! as long as that costs. A barrier's waiters are woken one by one, as by `futex_wake`, so that events can fall between
+//! the first and the last.
 
 mod cpu;
 mod steps;
@@ -24,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Ids of the threads, from this one.
 const FIRST_TID: i32 = 1;
 
-/// The generation of kicks that bring an errand.
+/// The generation of kicks that the balance sends.
 const ERRAND: u32 = u32::MAX;
 
 /// The state of a CPU.
@@ -90,7 +89,7 @@ pub(crate) struct History {
     user_rng: Rng,
     trace: Trace,
     moves: Vec<Move>,
-    /// By CPU: until when its queue's lock is held.
+    /// By CPU: until when the lock of its queue is held.
     locked_until: Vec<Nanos>,
     /// The total time that CPUs waited for locks.
     pub lock_waits: Nanos,
@@ -101,7 +100,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// A machine of `config`, and these threads with their priorities; they begin on the CPUs in turn.
+    /// A machine of `config` with these threads and their priorities, placed on the CPUs round robin.
     pub fn new(config: Config, balance: Box<dyn RtBalance>, threads: Vec<(u8, Box<dyn Program>)>) -> History {
         let seed = Rng::new(config.seed);
         let cpus = config.cpus;

@@ -32,7 +32,7 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Nothing stands for the file any more.
+    /// No descriptor refers to the file any more.
     pub(super) fn forget(&mut self, file: File) {
         self.items.retain(|item| item.file != file);
         self.list.retain(|listed| listed.1 != file);
@@ -54,7 +54,7 @@ impl Poller {
         }
     }
 
-    /// It sleeps there no more.
+    /// The CPU no longer sleeps in the poller.
     pub(crate) fn leave(&mut self, cpu: CpuId) {
         if let Some(at) = self.sleepers.iter().position(|&sleeper| sleeper == cpu) {
             self.sleepers.remove(at);

@@ -37,7 +37,7 @@ pub(super) struct Mailbox {
 }
 
 impl SmallLinux {
-    /// The lowest free number from `from` on stands for `file`.
+    /// Opens `file` as the lowest free number from `from` on.
     pub(super) fn open(&mut self, file: File, from: u64) -> u64 {
         let fd = (from..).find(|fd| !self.files.contains_key(fd)).expect("there are numbers enough");
         self.files.insert(fd, file);
@@ -109,7 +109,7 @@ impl SmallLinux {
         to as isize
     }
 
-    /// A number less stands for `file`. The poller keeps what it knows of that number as long as there is another.
+    /// A descriptor of `file` was closed. The poller keeps its item while the file has another descriptor, as in Linux.
     fn closed(&mut self, file: File) {
         self.changed = true;
         if self.files.values().any(|other| *other == file) {
@@ -209,8 +209,8 @@ impl SmallLinux {
         self.edge(File::Mailbox(mailbox), Readiness::IN);
     }
 
-    /// Somebody has just found nothing there: now and then a message comes at this very moment, and the poller reports it to
-    /// somebody else before the caller has done anything about it.
+    /// A thread has just found the mailbox empty: sometimes a message comes at this very moment, and the poller reports
+    /// it to another thread before the caller has continued.
     pub(crate) fn hurry(&mut self, fd: u64) -> Vec<Readiness> {
         match self.files.get(&fd) {
             Some(&File::Mailbox(mailbox)) if self.mailboxes[mailbox].coming > 0 && self.rng.permille(300) => {

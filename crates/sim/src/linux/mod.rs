@@ -1,11 +1,12 @@
-//! A small Linux for the personality to ask: descriptors, pipes, mailboxes, child processes, and `epoll(7)`.
+//! A small Linux that serves as the host of the personality: descriptors, pipes, mailboxes, child processes,
+//! `epoll(7)`.
 //!
-//! It answers in the forms in which the personality asks: calls that do not wait at once ([`SmallLinux::call`],
-//! [`SmallLinux::transfer`] for `preadv2(2)` and `pwritev2(2)` with RWF_NOWAIT), calls that wait in pieces
-//! ([`SmallLinux::advance`]): the world calls again whenever something has changed.
+//! It serves calls in the forms that the personality uses: calls that do not wait, at once ([`SmallLinux::call`];
+//! [`SmallLinux::transfer`] for `preadv2(2)` and `pwritev2(2)` with RWF_NOWAIT), and calls that wait, in pieces
+//! ([`SmallLinux::advance`]): the world repeats the latter whenever something has changed.
 //!
-//! A **mailbox** is a datagram socket whose other end another process has: its messages come when that process likes, in the
-//! midst of a trap, too ([`SmallLinux::hurry`]).
+//! A **mailbox** is a datagram socket whose other end belongs to another process: its messages come at any time, even
+//! during a trap ([`SmallLinux::hurry`]).
 
 mod epoll;
 mod files;
@@ -34,7 +35,7 @@ pub(crate) struct Waiting {
     done: u64,
     /// The file it reads or writes; closing the descriptor does not change that.
     file: Option<File>,
-    /// When it gives up.
+    /// When it times out.
     pub until: Option<Nanos>,
 }
 
@@ -44,7 +45,7 @@ impl Waiting {
         if self.done > 0 { self.done as isize } else { Errno::EINTR.to_ret() }
     }
 
-    /// Whether it ends when something changes, and not by itself.
+    /// Whether it ends when something changes, not at a time.
     pub(crate) fn depends(&self) -> bool {
         matches!(self.call.nr, nr::READ | nr::WRITE | nr::WAIT4 | nr::POLL)
     }
@@ -58,7 +59,7 @@ pub(crate) struct SmallLinux {
     /// Children, and whether they have exited.
     children: BTreeMap<i32, bool>,
     forked: i32,
-    /// Calls that wait may go on.
+    /// Something has changed: waiting calls may be able to continue.
     pub changed: bool,
     /// Messages that were announced: mailbox, and after how long.
     pub announced: Vec<(usize, Nanos)>,

@@ -9,7 +9,7 @@ use kernel::{Access, Call, Machine};
 /// The next thing a thread does in user mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Micro {
-    /// Uses the CPU for so long.
+    /// Uses the CPU for this long.
     Run(Nanos),
     /// Uses the CPU until then.
     Until(Nanos),

@@ -19,9 +19,8 @@ use sched::Attr;
 pub(crate) use env::{Env, Micro};
 pub(crate) use op::Op;
 
-/// A word of the program's memory that it uses as a mutex (glibc's "low-level lock":
-/// 0 free, 1 taken, 2 taken and perhaps somebody waits), or, with the PI steps, as a
-/// priority-inheriting one (0 or the owner's id).
+/// A word of the program's memory that it uses as a mutex (glibc's "low-level lock": 0 free, 1 taken, 2 taken and there
+/// may be waiters), or, with the PI steps, as a priority-inheriting one (0 or the owner's id).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mutex(pub u64);
 
@@ -50,7 +49,7 @@ pub enum Who {
 /// A thread's next step. The program sees its result in [`View::result`]: 0 or the return value of the system call,
 /// unless stated otherwise.
 pub enum Step {
-    /// Uses the CPU for so long.
+    /// Uses the CPU for this long.
     Compute(Nanos),
     /// A busy loop until the given monotonic time. Its result is the number of nanoseconds that it had the CPU.
     ComputeUntil(Nanos),
@@ -92,7 +91,7 @@ pub enum Step {
     CondBroadcast(Cond),
     /// Waits until all have come. Yields 1 in the last to come, else 0.
     Barrier(Barrier),
-    /// A system call in which the host waits for so long, then returns 0.
+    /// A system call in which the host waits for this long, then returns 0.
     Host(Nanos),
     /// `pipe2(2)`. Yields the end to read, and in the upper half the one to write.
     Pipe,
@@ -129,7 +128,7 @@ pub enum Step {
     },
     /// Takes a message.
     Message(TakeMessage),
-    /// A descriptor stands for something else for a moment: it is closed, or overwritten by its like.
+    /// A descriptor denotes something else for a moment: it is closed, or overwritten by another one of the same kind.
     Renumber {
         /// The descriptor.
         fd: u64,
@@ -262,7 +261,7 @@ pub trait Program {
     /// The next step. Not called again after [`Step::Exit`].
     fn next(&mut self, view: &mut View<'_>) -> Step;
 
-    /// A signal handler runs; it computes for so long.
+    /// A signal handler runs; returns how long it computes.
     fn on_signal(&mut self, _view: &mut View<'_>, _signal: i32) -> Nanos {
         Nanos::from_micros(1)
     }

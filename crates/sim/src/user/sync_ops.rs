@@ -5,7 +5,7 @@ use super::env::{Env, Micro};
 use super::{Barrier, Cond, Mutex};
 use abi::futex::{FUTEX_LOCK_PI, FUTEX_UNLOCK_PI};
 
-/// Everybody who waits.
+/// All waiters.
 const ALL: u32 = i32::MAX as u32;
 
 /// `lll_lock` and `lll_unlock`.
@@ -120,8 +120,8 @@ impl PiOp {
     }
 }
 
-/// A condition variable that counts its signals: a waiter sleeps while the count is what
-/// it was when it released the mutex.
+/// A condition variable that counts its signals: a waiter sleeps while the count is the same as when it released the
+/// mutex.
 #[derive(Debug)]
 pub(crate) struct CondOp {
     cond: u64,

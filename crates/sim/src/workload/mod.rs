@@ -105,9 +105,9 @@ pub struct Scenario {
     pub name: &'static str,
     /// A description in one sentence.
     pub about: &'static str,
-    /// How many threads there are unless told otherwise, in words; `None`: that cannot be told.
+    /// The default number of threads, in words; `None`: it cannot be chosen.
     pub threads: Option<&'static str>,
-    /// How many rounds unless told otherwise, in words; `None`: that cannot be told.
+    /// The default number of rounds, in words; `None`: it cannot be chosen.
     pub rounds: Option<&'static str>,
     /// Whether historic policies can run it.
     pub historic: bool,

@@ -1,6 +1,6 @@
 //! Periodic real-time threads: each computes for a part of its period and sleeps until the
 //! next. Shorter periods have higher priorities (Liu and Layland 1973); fair threads compute
-//! in what is left.
+//! in the remaining time.
 
 use super::Options;
 use crate::report::{Report, Samples, Table};

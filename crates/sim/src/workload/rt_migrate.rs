@@ -93,7 +93,7 @@ fn parent(log: Rc<RefCell<Log>>, threads: usize, rounds: u32, start: Barrier, en
         state += 1;
         match state {
             1 if left == 0 => Step::Exit,
-            // Everybody else shall be waiting when the time is taken; waking them takes its time.
+            // All others must be waiting when the time is taken; waking them takes time, too.
             1 => Step::Sleep(Nanos::from_micros(1000 + 4 * threads as u64)),
             2 => {
                 let mut log = log.borrow_mut();
@@ -159,7 +159,7 @@ fn judge(log: &Log, report: &mut Report, threads: usize) {
             break;
         }
         top.add(marks[threads - 1].start);
-        // Of equals, any one may be the one that is left over.
+        // Among equals, any one may be the one without a CPU.
         let alone = |i: &usize| priority(*i, threads) > priority(0, threads);
         (threads.saturating_sub(cpus)..threads).filter(alone).for_each(|i| all_top.add(marks[i].start));
         if let Some((low, high)) = failed(marks, threads) {

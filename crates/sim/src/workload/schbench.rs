@@ -26,7 +26,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let latency = Rc::new(RefCell::new(Samples::default()));
     let mut programs: Vec<Box<dyn Program>> = Vec::new();
     for _ in 0..MESSENGERS {
-        // A word a worker, and when its message was sent.
+        // One word for each worker, and the time at which its message was sent.
         let boxes: Vec<u64> = (0..workers).map(|_| setup.words(1)).collect();
         let sent = Rc::new(RefCell::new(vec![Nanos::ZERO; workers]));
         for (i, &word) in boxes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Kicks and timers on their way, and what an idle CPU does meanwhile.
+//! Kicks and timers on their way, and how an idle CPU polls and sleeps.
 
 use super::{Exit, Mode, World};
 use crate::config::Bug;
@@ -22,8 +22,7 @@ impl World {
         self.rng.between(low, high) + self.rng.below(late + 1)
     }
 
-    /// Sends a kick, `after` nanoseconds from now; says whether it was one of its own: one is
-    /// enough until its receiver has looked.
+    /// Sends a kick, `after` nanoseconds from now, unless one is already on its way; returns whether it was sent.
     pub(crate) fn send_kick(&mut self, to: CpuId, after: u64) -> bool {
         if self.cpus[to.index()].kick_flying {
             return false;
@@ -92,7 +91,7 @@ impl World {
         }
     }
 
-    /// Nothing to run: the carrier looks around for a while before it sleeps.
+    /// Nothing to run: the carrier polls for a while before it sleeps.
     pub(crate) fn begin_looking(&mut self, cpu: CpuId, until: Option<Nanos>) {
         if self.strikes(Bug::SleepBlindly) || self.has_struck(Bug::SleepBlindly) {
             self.cpu(cpu).mode = Mode::Parked;
@@ -192,8 +191,8 @@ impl World {
         }
     }
 
-    /// The carrier wakes up: the events that it comes back with. If it was not the poller that woke it, there may be some none
-    /// the less.
+    /// The carrier wakes up; returns the poller's events. If something else woke it, it reports none, even if there are
+    /// some.
     fn leave_poller(&mut self, cpu: CpuId) -> Vec<Readiness> {
         let c = self.cpu(cpu);
         c.poll_generation += 1;
@@ -216,8 +215,7 @@ impl World {
         }
     }
 
-    /// The carrier of `cpu` is away in a host call: a spare takes its place. The timer was
-    /// the old carrier's.
+    /// The carrier of `cpu` is in a host call: a spare takes its place. The timer belonged to the old carrier.
     pub(crate) fn seat_spare(&mut self, cpu: CpuId) {
         if self.strikes(Bug::NoTakeOver) || self.has_struck(Bug::NoTakeOver) {
             return;

@@ -11,8 +11,9 @@ use kernel::{Call, Trap, Wanted};
 use linux::Linux;
 
 impl World {
-    /// If the CPU has something else to do, a spare makes the call; where there is none, as every other time here, the
-    /// carrier of `cpu` makes it and a new one takes its place at once. Else the carrier keeps the seat, loosely.
+    /// If the CPU has other work, a spare makes the call. Every other time here there is no spare: then the carrier of
+    /// `cpu` makes the call, and a new carrier takes the CPU at once. Without other work the carrier makes the call and
+    /// keeps the CPU until it is wanted.
     pub(crate) fn host_begin(&mut self, cpu: CpuId, t: ThreadIdx, call: &Call, wanted: Wanted) {
         let th = self.thread(t);
         th.host_generation += 1;
@@ -46,7 +47,7 @@ impl World {
         }
     }
 
-    /// The CPU that `t` has left for a host call is wanted, unless somebody has it since.
+    /// The CPU that `t` left for a host call is wanted: a spare takes it, unless that has happened already.
     pub(crate) fn cpu_wanted(&mut self, t: ThreadIdx, n: u32) {
         let host = self.threads.get(t.index()).and_then(|th| th.as_ref()?.host);
         if let Some((_, cpu)) = host.filter(|host| host.0 == n)
@@ -56,7 +57,7 @@ impl World {
         }
     }
 
-    /// A signal for the thread ends its call, if it can take it.
+    /// A signal ends the thread's call, if the thread can take it.
     pub(crate) fn host_interrupt(&mut self, t: ThreadIdx) {
         let host = self.threads.get(t.index()).and_then(|th| th.as_ref()?.host);
         if let Some((n, _)) = host
@@ -67,7 +68,7 @@ impl World {
         }
     }
 
-    /// The host goes on with a call: it is through, or waits on.
+    /// The host continues a call, which then ends or waits on.
     pub(crate) fn host_advances(&mut self, t: ThreadIdx, n: u32) {
         let Some(th) = self.threads.get_mut(t.index()).and_then(Option::as_mut) else { return };
         let Some(waiting) = th.waiting.as_mut().filter(|_| th.host.is_some_and(|host| host.0 == n)) else { return };
@@ -77,7 +78,7 @@ impl World {
         }
     }
 
-    /// Something has changed at the host: calls that wait for such may go on.
+    /// Something has changed at the host: calls that wait for a change may be able to continue.
     pub(crate) fn look_at_waiting(&mut self) {
         let (changed, announced) = {
             let linux = &mut self.kernel.m.inner.lock().linux;
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    /// A child process ends, and its parent is told.
+    /// A child process ends and its parent gets SIGCHLD.
     pub(crate) fn child_exits(&mut self, child: i32) {
         self.kernel.m.with_linux(|inner| inner.linux.exit(child));
         // It is ignored, unless the program says otherwise.
@@ -116,7 +117,7 @@ impl World {
         if self.cpus[cpu.index()].mode == Mode::Host(t) {
             return self.trap(cpu, Trap::HostReturn { thread: t, result });
         }
-        // The seat is somebody else's: the carrier reports and becomes a spare.
+        // Another carrier has the CPU: this one reports the result and becomes a spare.
         self.note(CpuId::NONE, What::HostEnd, tid);
         self.kernel.host_returned(cpu, t, result);
         self.settle_nowhere();

@@ -1,8 +1,8 @@
 //! The world: CPUs, threads and an event loop around one kernel.
 //!
 //! One trap at a time. A trap is handled at one instant of virtual time; then its CPU stays
-//! "in the kernel" for as long as the costs say, and kicks and timers that arrive meanwhile
-//! are looked at as it leaves, as on the host.
+//! "in the kernel" for as long as the costs say. Kicks and timers that arrive in that time
+//! are handled as it leaves, as on the host.
 //!
 //! ```text
 //!          resume                    UserEnd: a call            Idle            looks used up
@@ -45,7 +45,7 @@ pub(crate) enum Mode {
     Kernel(Exit),
     /// Its thread runs since then.
     User(Nanos),
-    /// Idle, and looks for work this many more times.
+    /// Idle, and polls for work this many more times.
     Looking { left: u32, until: Option<Nanos> },
     /// Idle, asleep.
     Parked,
@@ -93,7 +93,7 @@ pub(crate) struct SimCpu {
 pub(crate) enum Work {
     /// Uses this much more, then continues.
     Run { left: Nanos, then: Then },
-    /// Runs until then, whatever it gets of it.
+    /// Runs until then, however much CPU time it gets.
     Until(Nanos),
     /// Is in this system call.
     Called(Call),
@@ -164,7 +164,7 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// Runs to the end: all threads gone, nothing left to happen, or the time limit.
+    /// Runs to the end: no threads, no events, or the time limit.
     pub fn run(&mut self) -> Outcome {
         while self.end.is_none() && self.broken.is_none() {
             let Some((time, event)) = self.events.next() else {

@@ -12,7 +12,7 @@ pub enum End {
     Exited(i32),
     /// A signal ended it.
     Killed(i32),
-    /// Nothing is left to happen.
+    /// There are no more events.
     Quiet,
     /// The time limit.
     Limit,

@@ -1,4 +1,4 @@
-//! Into the kernel, and out as it says.
+//! Traps: how CPUs enter the simulated kernel, and how they leave it as it decides.
 
 use super::{End, Exit, Mode, World};
 use crate::config::Bug;
@@ -232,7 +232,8 @@ impl World {
         }
     }
 
-    /// Tells the kernel of marks that were left, or of a kick or timer that found `cpu` outside.
+    /// Reports to the kernel the kicks and timers that came while `cpu` was in the kernel, or one that found it
+    /// outside.
     pub(crate) fn interrupt(&mut self, cpu: CpuId) {
         let c = self.cpu(cpu);
         let timer = std::mem::take(&mut c.timer_pending);

@@ -139,7 +139,7 @@ impl World {
         });
         self.thread(t).work = Work::Called(call);
         if self.strikes(Bug::LoseResult) {
-            // The kernel answers another call than the one that was made.
+            // Planted: the kernel answers another call than the one that was made.
             call = Call { nr: abi::nr::GETTID, args: [0; 6] };
         }
         self.trap(cpu, Trap::Call(call));

@@ -48,7 +48,7 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
         let (live, done) = (live.clone(), done.clone());
         let body = move || {
             play(&live, thread, &mine);
-            // Nobody listens any more if the run is over.
+            // There is no receiver any more if the run is over.
             let _ = done.send(());
         };
         thread::Builder::new().stack_size(256 << 10).spawn(body).context("a thread cannot be created")?;
@@ -122,11 +122,11 @@ fn note_refusal(mine: &Mutex<Measured>, set: Result<(), i32>) {
     }
 }
 
-/// Computes until this thread has used so much CPU time.
+/// Computes until this thread has used this much CPU time.
 fn compute(span: Nanos) {
     let end = read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) + span.0;
     while read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) < end {
-        // About a microsecond between two looks at the clock, which is a system call.
+        // About a microsecond between two readings of the clock, which are system calls.
         for turn in 0..1_000_u32 {
             std::hint::black_box(turn);
         }

@@ -1,8 +1,8 @@
 //! `entresol compare`: an rt-app file simulated, live under Entresol and live on the host, side by side.
 //!
-//! Each side runs the same scripts ([`sim::workload::rtapp::script`]) on the same number of CPUs: the simulator in virtual time,
-//! the other two in a child process with real threads (`live`). They take turns, so that a disturbance of the host reaches
-//! both live sides.
+//! Each side runs the same scripts ([`sim::workload::rtapp::script`]) on the same number of CPUs: the simulator in
+//! virtual time, the other two in a child process with real threads (`live`). The sides alternate, so that a
+//! disturbance of the host affects both live sides.
 
 mod live;
 mod objects;
@@ -20,7 +20,7 @@ use super::{STATUS_BROKEN, create};
 use sides::{Observed, Request};
 use table::Comparison;
 
-/// CPUs of each side unless told otherwise, if the machine has so many.
+/// The default number of CPUs of each side, if the machine has as many.
 const CPUS: usize = 2;
 
 /// `entresol compare`.
@@ -57,7 +57,7 @@ pub struct CompareArguments {
     pub live: bool,
 }
 
-/// Does what was asked for; answers the exit status.
+/// Does what was asked for; returns the exit status.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<i32> {
     let path = arguments.file.to_str().context("the file's name is not UTF-8")?;
     let What::File { workload, .. } = What::find(path)? else {

@@ -86,11 +86,11 @@ pub(super) struct Runs {
     pub threads: Vec<Observed>,
     /// Why a run failed.
     pub failure: Option<String>,
-    /// CPU time that the host's hypervisor gave to others meanwhile.
+    /// CPU time that the host's hypervisor gave to others during the runs.
     pub stolen: Duration,
 }
 
-/// Runs each side so often, by turns.
+/// Runs each side `runs` times, alternating between them.
 pub(super) fn take_turns(request: &Request<'_>, runs: u32) -> anyhow::Result<Vec<Runs>> {
     let none = vec![Observed::default(); request.workload.threads(request.cpus).len()];
     let begin = |side| Runs { side, threads: none.clone(), failure: None, stolen: Duration::ZERO };

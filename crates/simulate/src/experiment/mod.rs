@@ -47,7 +47,7 @@ pub(crate) struct Configuration {
     pub seeds: Range<u64>,
     /// The number of its first run.
     pub first: u64,
-    /// Of everything that its runs depend on, except the build and the seed; 16 hexadecimal digits.
+    /// A hash of everything that its runs depend on, except the build and the seed; 16 hexadecimal digits.
     pub hash: String,
 }
 

@@ -84,7 +84,7 @@ fn times<T: Clone + PartialEq + Debug>(
     Ok(())
 }
 
-/// The values, of which each must make sense and be there once; none if the option is not said.
+/// The values, each of which must be valid and occur once; none if the option is missing.
 fn checked<'a, T: PartialEq + Debug>(
     option: &str,
     values: Option<&'a List<T>>,

@@ -49,7 +49,7 @@ struct Work<'a> {
     bar: ProgressBar,
 }
 
-/// Runs a shard; answers the exit status.
+/// Runs a shard; returns the exit status.
 pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
     request.refuse_those_of_scenarios()?;
     let file = Path::new(&request.scenario);
@@ -73,7 +73,7 @@ pub(super) fn sweep(request: &SweepArguments) -> anyhow::Result<i32> {
     work.finish(&folder, shard)
 }
 
-/// The folder of results: what was asked for, or one beside nothing else, named after the file.
+/// The folder of results: the requested one, or one in the working directory, named after the file.
 pub(super) fn out(said: Option<&Path>, file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     said.map_or_else(|| PathBuf::from(format!("{stem}.results")), Path::to_owned)

@@ -1,4 +1,4 @@
-//! One run as a row: what was run, and what came of it. Nothing of it depends on where and when it ran.
+//! One run as a row: what was run, and the result. It does not depend on where and when the run was made.
 
 use anyhow::{Context, ensure};
 use sim::Report;

@@ -28,10 +28,10 @@ impl Shard {
         (self.index..runs).step_by(self.of as usize)
     }
 
-    /// The shard that was asked for, or that the environment of a job names; `variable` reads the environment.
+    /// The requested shard, or the one that the environment of a job names; `variable` reads the environment.
     ///
-    /// `shards` is the number of parts if only the index comes from the environment. It must be said for a Kubernetes
-    /// job, which does not tell it, and for a Slurm job of which some tasks are run again: Slurm counts only those.
+    /// `shards` is the number of parts if only the index comes from the environment. It must be given for a Kubernetes
+    /// job, whose environment lacks it, and for a Slurm job of which some tasks are repeated: Slurm counts only those.
     pub fn chosen(
         said: Option<Shard>,
         shards: Option<u64>,

@@ -12,7 +12,7 @@ use tool::say;
 /// So many shards are named; beyond them they are counted.
 const NAMED_MOST: usize = 20;
 
-/// Counts; answers the exit status: 0 if all is done and nothing failed.
+/// Counts; returns the exit status: 0 if all is done and nothing failed.
 pub(crate) fn status(request: &StatusArguments) -> anyhow::Result<i32> {
     let folder = Folder::open(&request.folder)?;
     let owner = &folder.owner;
@@ -44,7 +44,7 @@ pub(crate) fn status(request: &StatusArguments) -> anyhow::Result<i32> {
     })
 }
 
-/// `entresol sim rows`: the rows of all shards in one file, the same as one process would have left.
+/// `entresol sim rows`: the rows of all shards in one file, as one process would have written them.
 pub(crate) fn rows(request: &RowsArguments) -> anyhow::Result<i32> {
     let folder = Folder::open(&request.folder)?;
     let mut tables = Vec::new();

@@ -13,7 +13,7 @@ use crate::args::SubmitArguments;
 use crate::experiment::Experiment;
 use tool::say;
 
-/// Writes the job, and hands it over if that was asked for; answers the exit status.
+/// Writes the job, and hands it over if that was asked for; returns the exit status.
 pub(crate) fn submit(request: &SubmitArguments) -> anyhow::Result<i32> {
     let experiment = Experiment::read(&request.file)?;
     let shards = Shard { index: 0, of: request.shards }.checked()?.of;
@@ -134,7 +134,7 @@ fn own_folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A word of a shell, whatever is in it.
+/// A word quoted for the shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

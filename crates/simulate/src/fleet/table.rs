@@ -184,7 +184,7 @@ impl Table {
     }
 }
 
-/// Values that are there, and for each row whether one is: Parquet keeps them apart.
+/// The values that exist, and for each row whether it has one: Parquet stores them separately.
 fn write<T: DataType, V, W: Write + Send>(
     values: &[Option<V>],
     as_stored: impl Fn(&V) -> T::T,

@@ -14,7 +14,7 @@ use super::fleet::folder::{Folder, State, write_whole};
 use gather::Gathered;
 use tool::say;
 
-/// Writes the page; answers the exit status.
+/// Writes the page; returns the exit status.
 pub(super) fn report(request: &ReportArguments) -> anyhow::Result<i32> {
     let mut gathered = Gathered::default();
     let mut missing = 0;

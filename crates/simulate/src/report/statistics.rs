@@ -5,7 +5,7 @@
 pub(super) struct Summary {
     pub count: usize,
     pub mean: f64,
-    /// Of a sample (divided by count − 1); 0 for a single value.
+    /// The sample variance (divided by count − 1); 0 for a single value.
     pub variance: f64,
     pub least: f64,
     pub quarter: f64,
@@ -24,7 +24,7 @@ pub(super) struct Difference {
 }
 
 impl Summary {
-    /// Of these values; `None`: there are none.
+    /// The summary of these values; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Summary> {
         values.sort_unstable_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -69,8 +69,9 @@ impl Difference {
     }
 }
 
-/// The value that Student's t with so many degrees of freedom, at least 1, does not exceed in 975 of 1,000 cases: exact
-/// for 1 and 2, beyond by the expansion 26.7.5 of Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964).
+/// The value that Student's t with this many degrees of freedom, at least 1, does not exceed in 975 of 1,000 cases:
+/// exact for 1 and 2, beyond by the expansion 26.7.5 of Abramowitz and Stegun, "Handbook of Mathematical Functions"
+/// (1964).
 fn t_quantile_975(degrees: f64) -> f64 {
     const X: f64 = 1.959_963_984_540_054;
     if degrees < 3.0 {

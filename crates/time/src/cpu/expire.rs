@@ -72,8 +72,8 @@ impl ProcessTimers {
         self.limit
     }
 
-    /// Sets RLIMIT_CPU; who may is [`Rlimit::may_become`]'s question. Lifting it changes
-    /// nothing now: the next pass finds that nothing is left.
+    /// Sets RLIMIT_CPU; [`Rlimit::may_become`] checks the permission. Lifting it changes nothing now: the next pass
+    /// finds that nothing is armed.
     pub fn set_limit(&mut self, limit: Rlimit, cpu: &ProcessCputime) {
         self.limit = limit;
         if limit.next_cpu() != Nanos::MAX {
@@ -119,8 +119,8 @@ impl ProcessTimers {
     /// One pass over everything of the process that may be due (`check_process_timers`): ITIMER_PROF, ITIMER_VIRTUAL,
     /// RLIMIT_CPU, then a bounded number of POSIX timers.
     ///
-    /// `at` is the answer of [`ProcessCputime::settle`], `claim` the proof that no other thread is expiring. At the
-    /// hard limit nothing else happens, but the claim is given back. (Linux keeps it for ever, which is right only
+    /// `at` is the result of [`ProcessCputime::settle`], `claim` the proof that no other thread is expiring. At the
+    /// hard limit nothing else happens, but the claim is released. (Linux keeps it for ever, which is right only
     /// because SIGKILL is final.)
     pub fn expire<P: Places>(
         &mut self,

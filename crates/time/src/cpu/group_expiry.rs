@@ -58,8 +58,8 @@ impl GroupExpiry {
         }
     }
 
-    /// Whether something is armed: then the CPUs of this process must keep ticking
-    /// (the opposite of `posix_cpu_timers_can_stop_tick`).
+    /// Whether something is armed, so that the CPUs of this process must keep ticking (the opposite of
+    /// `posix_cpu_timers_can_stop_tick`).
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         self.active.load(Relaxed)
@@ -79,7 +79,7 @@ impl GroupExpiry {
         }
     }
 
-    /// An event was taken away; the next tick looks again. Under the process lock.
+    /// An event was removed; the next tick checks again. Under the process lock.
     pub fn recheck(&self, clock: CpuClock) {
         self.lower(clock, Nanos::ZERO);
     }
@@ -142,8 +142,7 @@ impl GroupExpiry {
         })
     }
 
-    /// The right to expire the process's timers, unless somebody has it. Given back by
-    /// dropping it.
+    /// The right to expire the process's timers, unless another thread has it. Dropping it releases it.
     pub fn claim(&self) -> Option<ExpiryClaim<'_>> {
         // Lazily: a claim that was never won must not be dropped.
         (!self.expiring.swap(true, Acquire)).then(|| ExpiryClaim { group: self })

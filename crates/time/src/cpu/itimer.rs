@@ -27,7 +27,7 @@ pub enum CacheChange {
     None,
     /// An event is due at this reading.
     Lower(Nanos),
-    /// An event was taken away: look again.
+    /// An event was removed: recompute.
     Recheck,
 }
 

@@ -94,8 +94,8 @@ pub enum AtHard {
     Throttle,
 }
 
-/// A CPU limit beyond Linux: for a thread or a named group of threads, in nanoseconds.
-/// The soft limit is told once, the hard one each time it is checked.
+/// A CPU limit beyond Linux: for a thread or a named group of threads, in nanoseconds. The soft limit is reported once,
+/// the hard one at each check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuLimit {
     /// Signal at this consumption; `Nanos::MAX`: never.

@@ -51,7 +51,7 @@ impl Slot {
 pub struct ProcessCputime {
     slots: Box<[CachePadded<Slot>]>,
     floor: CachePadded<Floor>,
-    /// The earliest process-wide event, and who may look after it.
+    /// The earliest process-wide event, and the claim to expire it.
     pub expiry: CachePadded<GroupExpiry>,
 }
 
@@ -85,8 +85,8 @@ impl ProcessCputime {
         }
     }
 
-    /// On `cpu`, some thread of this group runs from `now` on. For named groups of
-    /// threads, which are accounted beside the process; a process uses [`Self::switch`].
+    /// On `cpu`, some thread of this group runs from `now` on. For named groups of threads, which are accounted in
+    /// addition to the process; a process uses [`Self::switch`].
     #[inline(always)]
     pub fn run(&self, cpu: CpuId, now: Nanos) {
         if planted::strikes(Fault::BackAtStart) && !self.slots[cpu.index()].clock.is_running() {
@@ -148,7 +148,7 @@ impl ProcessCputime {
         self.slots[cpu.index()].clock.take_back(span, now);
     }
 
-    /// The group consumed `span` on `cpu` beside what was counted, for a thread whose clock is counted elsewhere.
+    /// The group consumed `span` on `cpu` in addition, for a thread whose clock is counted elsewhere.
     pub fn add_on(&self, cpu: CpuId, span: Nanos) {
         if span != Nanos::ZERO {
             self.slots[cpu.index()].clock.add(span);
@@ -197,7 +197,7 @@ impl ProcessCputime {
         })
     }
 
-    /// [`Self::known`] for the expiry pass. Later readings are never lower, so a thread that is told of an expiry finds the
+    /// [`Self::known`] for the expiry pass. Later readings are never lower, so a thread that gets an expiry finds the
     /// clock at or past it.
     pub fn settle(&self, now: Nanos, known: impl Fn(CpuId) -> Nanos) -> Cputime {
         let sample = self.known(now, known);

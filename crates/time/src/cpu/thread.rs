@@ -46,9 +46,9 @@ impl ThreadCputime {
         self.clock.is_running()
     }
 
-    /// For a scheduler that counts what its threads run: the thread has consumed `exec` by now.
-    /// Then nothing is written here at a switch, and the clock is brought up to date before
-    /// it is used; it never runs by itself.
+    /// For a scheduler that counts what its threads run: the thread has consumed `exec` by now. Then a switch writes
+    /// nothing here, and the clock must be brought up to date before it is used; it does not advance between such
+    /// calls.
     #[inline]
     pub fn follow(&self, exec: Nanos) {
         self.clock.set(exec);

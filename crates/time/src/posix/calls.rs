@@ -1,10 +1,10 @@
 //! The calls: table, queues and timers put together.
 //!
 //! Wall-clock timers need no lock of the process: setting, reading and deleting one
-//! touches that timer and its home's queue. CPU-clock timers stand in queues of the
-//! caller's, whose lock comes after a timer's own ([`CpuClocks`]). Deleting one, or one whose
-//! signal is somewhere, is told to the process's accounts; a caller that does not have the
-//! process lock yet is told so ([`Refused::NeedsProcess`]) and calls again with it.
+//! touches that timer and its home's queue. CPU-clock timers are in queues of the
+//! caller's, whose lock comes after a timer's own ([`CpuClocks`]). The process's accounts change when
+//! such a timer, or one with a queued or parked signal, is deleted; a caller without the process lock
+//! gets [`Refused::NeedsProcess`] and calls again with the lock.
 
 use crate::cpu::itimer::ItimerValue;
 use crate::planted::{self, Fault};
@@ -27,7 +27,7 @@ pub trait CpuClocks {
     fn disarm(&mut self, base: Base, timer: TimerKey);
 }
 
-/// Clocks for a caller that has none.
+/// For a caller without CPU clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCpuClocks;
 
@@ -86,7 +86,7 @@ pub struct TimerSignal {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered"]
 pub enum Delivery {
-    /// The signal is stale: look for the next one.
+    /// The signal is stale: take the next one.
     Dropped,
     /// Deliver it with this `si_overrun`.
     Signal {
@@ -160,7 +160,7 @@ impl PosixTimers {
         let timer = &mut state.timer;
         if !counts_cpu_time(timer.base) {
             let (before, base) = (timer.queue_base(), timer.base_for(absolute));
-            // Disarming, and an absolute time, mean the same whatever the clocks read.
+            // Disarming and absolute times do not depend on what the clocks read.
             let relative = new.value != Nanos::ZERO && !absolute;
             let wall = if want_old || relative { now.read(before) } else { None }.unwrap_or_default();
             self.queues.disarm(&self.table, slot, before);
@@ -196,9 +196,9 @@ impl PosixTimers {
         Ok(reading.map_or(ItimerValue::default(), |reading| timer.get(reading)))
     }
 
-    /// `timer_delete(2)`: whether its signal is still queued; it means nothing any more. A
-    /// parked signal comes off `ignored`; a caller without the process lock that meets one,
-    /// or a queued one (of which an account is kept under that lock), is told to take it.
+    /// `timer_delete(2)`: returns whether its signal is still queued, which is stale from now on. A parked signal is
+    /// removed from `ignored`. A caller without the process lock is refused if the timer's signal is parked or queued,
+    /// because that lock protects their accounts.
     pub fn delete(&self, id: i32, process: Option<(&mut dyn CpuClocks, &mut IgnoredTimers)>) -> Result<bool, Refused> {
         self.take(id, process).map(|taken| taken.queued)
     }
@@ -230,8 +230,8 @@ impl PosixTimers {
         Ok(Taken { listed, queued: !last })
     }
 
-    /// Continues a timer where another was dumped. Returns what to tell its CPU, and its key if
-    /// its signal was pending: [`Self::fire`] it.
+    /// Continues a timer where another was dumped. Returns the change of its CPU's expiry, and its key if its signal
+    /// was pending: then call [`Self::fire`].
     pub fn resume(
         &self,
         id: i32,

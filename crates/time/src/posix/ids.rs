@@ -44,7 +44,7 @@ impl Count {
         let next = u64::from(self.next().wrapping_add(len));
         Count(changes << CHANGES_SHIFT | cpu << CPU_SHIFT | thread << THREAD_SHIFT | next)
     }
-    /// The changes if this thread is next.
+    /// The count of changes if this thread takes the next id.
     fn changes(self, cpu: CpuId, maker: u32) -> u64 {
         let same = (self.0 >> THREAD_SHIFT) as u16 == maker as u16 || (self.0 >> CPU_SHIFT) as u8 == cpu.0 as u8;
         let changes = self.0 >> CHANGES_SHIFT;

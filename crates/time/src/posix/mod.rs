@@ -1,9 +1,9 @@
 //! POSIX timers: `timer_create(2)` and its family.
 //!
-//! * [`spec`]: what is asked for and the order of checks: [`TimerClock`], [`Notify`].
+//! * [`spec`]: the arguments and the order of checks: [`TimerClock`], [`Notify`].
 //! * [`Timer`]: the life of one timer, as pure steps.
-//! * [`TimerTable`]: ids and slots, at the same price with ten timers or a million.
-//! * [`ExpiryQueues`]: who is due next. [`IgnoredTimers`]: whose signal is parked.
+//! * [`TimerTable`]: ids and slots, at the same cost with ten timers or a million.
+//! * [`ExpiryQueues`]: which timer is due next. [`IgnoredTimers`]: whose signal is parked.
 //! * [`PosixTimers`]: all of it together, as the system calls need it.
 //! * [`ProcTimer`]: the text of `/proc/PID/timers`.
 mod arena;

@@ -9,7 +9,7 @@ use core::fmt;
 pub struct ProcTimer<'a> {
     /// The timer.
     pub listed: &'a Listed,
-    /// The process it tells, as the reader sees it.
+    /// The receiving process, as the reader sees it.
     pub pid: i32,
 }
 

@@ -131,8 +131,8 @@ impl ExpiryQueues {
         heaps[clock].first() == Some((key.0, at))
     }
 
-    /// Takes a timer out of its queue, if it is in. The caller has the timer's lock, so it
-    /// can leave the queue meanwhile, by being due, but not come back.
+    /// Takes a timer out of its queue, if it is there. The caller has the timer's lock, so the timer can leave the
+    /// queue in the meantime, by being due, but not return.
     #[inline]
     pub(super) fn disarm(&self, table: &TimerTable, slot: &Slot, base: Base) {
         let Some(clock) = index(base) else { return };

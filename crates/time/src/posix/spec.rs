@@ -94,10 +94,10 @@ impl TimerClock {
     }
 }
 
-/// The receiver of an expiry, and the way it is told (`struct sigevent`, checked).
+/// The receiver of an expiry, and the kind of notification (`struct sigevent`, checked).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notify {
-    /// SIGEV_NONE: nobody.
+    /// SIGEV_NONE: no notification.
     None {
         /// Anything; shown in `/proc`.
         signo: i32,
@@ -129,8 +129,8 @@ impl Notify {
     /// The meaning of a null `sigevent`; its value is the timer's id.
     pub const DEFAULT: Notify = Notify::Process { signo: SIGALRM, thread: false };
 
-    /// Checks the fields of a `struct sigevent` (`good_sigevent`). The signal number of
-    /// SIGEV_NONE is not looked at; SIGKILL is allowed.
+    /// Checks the fields of a `struct sigevent` (`good_sigevent`). The signal number of SIGEV_NONE is not checked;
+    /// SIGKILL is allowed.
     pub fn new(notify: i32, signo: i32, tid: i32, who: &impl Who) -> Result<Notify, Error> {
         let number = match notify {
             SIGEV_NONE => return Ok(Notify::None { signo }),
@@ -147,7 +147,7 @@ impl Notify {
         }
     }
 
-    /// Whether nobody is told.
+    /// Whether there is no notification.
     pub const fn is_none(self) -> bool {
         matches!(self, Notify::None { .. })
     }

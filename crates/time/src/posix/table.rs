@@ -1,4 +1,4 @@
-//! The timers of a process: ids, slots, and who may touch what.
+//! The timers of a process: ids, slots, and who may access them.
 //!
 //! Ids are found through sixteen shards, 32 ids in a row in one and the next 32 in the next:
 //! threads that meet while they create timers get blocks of ids ([`IdCounter`]) and so do not
@@ -87,7 +87,7 @@ pub(super) struct State {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Slot {
-    /// The id, for those who have no lock; written under the shard's.
+    /// The id, for readers without the lock; written under the shard's lock.
     id: AtomicU32,
     /// Place in an expiry queue; written under the queue's lock.
     pub place: AtomicU32,
@@ -341,8 +341,8 @@ impl TimerTable {
         self.pools[key.pool()].slots.get(key.slot()).expect("a key names a slot")
     }
 
-    /// The timer with this locked state answers no calls any more, and its id is free.
-    /// `last`: nothing holds it, its slot is free too.
+    /// The timer with this locked state no longer accepts calls, and its id is free. `last`: nothing refers to it, so
+    /// its slot is free too.
     pub(super) fn bury(&self, key: TimerKey, mut state: Guard<'_, State>, last: bool) {
         state.life = if last { Life::Free } else { Life::Dead };
         let id = state.id;

@@ -73,9 +73,9 @@ pub struct Timer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "an expiry may be a signal"]
 pub enum Fired {
-    /// Nothing: the timer was set anew, was deleted, or notifies nobody.
+    /// Nothing: the timer was set again, was deleted, or has no notification.
     Nothing,
-    /// The timer's signal is to be sent: see [`Timer::send`].
+    /// The timer's signal must be sent: see [`Timer::send`].
     Signal,
 }
 
@@ -97,7 +97,7 @@ pub enum Sent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a dropped signal is not delivered, a delivered one may re-arm"]
 pub enum Delivered {
-    /// The signal is stale: look for the next one.
+    /// The signal is stale: take the next one.
     Dropped {
         /// The timer was deleted and this was the last that held it.
         last: bool,
@@ -225,9 +225,8 @@ impl Timer {
 
     /// Its pending signal was dequeued for delivery when its clock read `now` (`posixtimer_deliver_signal`).
     ///
-    /// `now` is a lower bound and may lie before the expiry that was seen. If that period has not been counted yet
-    /// (by
-    /// [`Self::get`]), it counts as over; otherwise it would be reported twice.
+    /// `now` is a lower bound and may lie before the expiry that was seen. If [`Self::get`] has not counted that period
+    /// yet, it counts as over; otherwise it would be reported twice.
     pub fn deliver(&mut self, now: Nanos) -> Delivered {
         self.signal = SignalAt::Nowhere;
         let is_stale = self.signal_seq != self.sent_seq && !planted::strikes(Fault::DeliverStale);
@@ -246,8 +245,8 @@ impl Timer {
         Delivered::Signal { overrun: self.overrun(), rearm: Some(self.expires) }
     }
 
-    /// The timer's pending signal is flushed because the program now ignores it. Returns true if the signal is to be
-    /// parked, because the timer is periodic; else it vanishes.
+    /// The timer's pending signal is flushed because the program now ignores it. Returns true if the signal must be
+    /// parked, because the timer is periodic; otherwise it is dropped.
     #[must_use = "the list of ignored signals must follow"]
     pub fn flushed(&mut self) -> bool {
         let park = self.sent_periodic && !self.deleted;
@@ -255,8 +254,8 @@ impl Timer {
         park
     }
 
-    /// The timer's parked signal came off the list because the program no longer ignores it. Returns true if it is to
-    /// be queued, false if its target is gone and it vanishes.
+    /// The timer's parked signal came off the list because the program no longer ignores it. Returns true if it must be
+    /// queued, false if its target is gone and it is dropped.
     #[must_use = "the queue of pending signals must follow"]
     pub fn unignored(&mut self, target_lives: bool) -> bool {
         self.signal = if target_lives { SignalAt::Pending } else { SignalAt::Nowhere };

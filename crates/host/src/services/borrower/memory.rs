@@ -1,22 +1,23 @@
-//! Memory that a borrower takes while it executes a program: from a piece behind its block.
+//! Memory that a borrower uses during an exec: a piece behind its block.
 //!
-//! SIGKILL ends a borrower wherever it is, and the allocator's lock would then be held for ever. Most borrowers only execute a
-//! program, so that takes none of our locks. What does not fit into the piece comes from the allocator all the same.
+//! SIGKILL ends a borrower wherever it is; if it held the allocator's lock, that would be held for ever. Most borrowers
+//! only execute a program, so exec takes none of our locks. What does not fit into the piece comes from the allocator
+//! anyway.
 //!
-//! The piece is given back whole, when the borrower executes another program or has left our memory. So its blocks are not freed one
-//! by one, neither by the borrower nor by the thread that frees the borrower's state (`bury`).
+//! The piece is freed as a whole, when the borrower makes another exec or has left our memory. So its blocks are not
+//! freed one by one, neither by the borrower nor by the thread that frees the borrower's state (`bury`).
 
 use crate::carriers::carrier::{Carrier, PIECE};
 use core::alloc::Layout;
 use sync::atomic::{AtomicUsize, Ordering::*};
 
-/// The value of [`Carrier::taken`] outside of an exec.
+/// [`Carrier::taken`] outside an exec.
 const CLOSED: usize = usize::MAX;
 
-/// Where the piece of the borrower begins that is being buried; 0: none is.
+/// The address of the piece of the borrower that is being buried; 0: none.
 static BURIED: AtomicUsize = AtomicUsize::new(0);
 
-/// Memory for the caller, if it is a borrower that executes a program and there is room.
+/// Memory for a caller that is a borrower in an exec; `None` for others, or if there is no room.
 pub fn take(layout: Layout) -> Option<*mut u8> {
     let me = executing()?;
     let piece = piece_of(me);
@@ -26,14 +27,14 @@ pub fn take(layout: Layout) -> Option<*mut u8> {
     Some(at as *mut u8)
 }
 
-/// Whether a block that the caller frees is of a piece.
+/// Whether a block that the caller frees lies in a piece.
 pub fn has(block: *mut u8) -> bool {
     let within = |piece: usize| (piece..piece + PIECE).contains(&(block as usize));
     let buried = BURIED.load(Relaxed);
     buried != 0 && within(buried) || borrower().is_some_and(|me| within(piece_of(me)))
 }
 
-/// Runs an exec of the calling borrower, which takes memory from its piece. Nothing that it took before is in use.
+/// Runs an exec of the calling borrower, which uses memory of its piece. Nothing that it took before is in use.
 pub(crate) fn within_piece<T>(me: &Carrier, exec: impl FnOnce() -> T) -> T {
     me.taken.store(0, Relaxed);
     let result = exec();
@@ -41,7 +42,7 @@ pub(crate) fn within_piece<T>(me: &Carrier, exec: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Frees what a borrower leaves that has left our memory. One caller at a time.
+/// Frees what a borrower that has left our memory leaves behind. One caller at a time.
 pub(super) fn bury(child: *mut Carrier, free: impl FnOnce()) {
     // SAFETY: a block that is not freed yet.
     BURIED.store(piece_of(unsafe { &*child }), Relaxed);

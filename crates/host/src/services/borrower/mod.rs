@@ -1,17 +1,17 @@
 //! Borrowers: processes that run in our memory, by `vfork(2)` until they execute a program or end, or by `clone(2)` with
 //! CLONE_VM for as long as they live.
 //!
-//! The host runs a borrower as the process that it is, with an id, descriptors and signal actions of its own, and it is on
-//! none of our CPUs. It has a carrier's block, kernel stack and context of its own before its first instruction, because it
-//! runs the same patched code; nearly all its calls go straight to the host.
+//! The host runs a borrower as a process of its own, with its own id, descriptors and signal actions, on none of our
+//! CPUs. It has its own carrier block, kernel stack and context before its first instruction, because it runs the same
+//! patched code; nearly all its calls go straight to the host.
 //!
 //! | module | subject |
 //! |---|---|
 //! | `mod` | its beginning, its calls, its end |
 //! | `memory` | what its exec allocates |
 //! | `signals` | its mask, its actions, and handlers that run in it |
-//! | `tracer` | what it sees of our threads by `ptrace(2)` and in `/proc`: LeakSanitizer reads their registers so |
-//! | `words` | futex words that it and our threads wait for |
+//! | `tracer` | our threads as it sees them through `ptrace(2)` and `/proc`: this is how LeakSanitizer reads their registers |
+//! | `words` | futex words that it shares with our threads |
 
 pub mod memory;
 mod signals;
@@ -42,23 +42,23 @@ use sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 /// A borrower's state besides its carrier's block. Used by its own host thread only, except `tid`.
 pub(crate) struct Borrower {
     context: UnsafeCell<Context>,
-    /// The thread of ours from which it comes.
+    /// The thread of ours that made it.
     from: ThreadIdx,
     process: ProcessSignals,
     thread: ThreadSignals,
-    /// Written by its handler while the rest may be in use.
+    /// Written by its handler, possibly while the rest is in use.
     arrivals: signals::Arrivals,
-    /// The frame by which it continues when a signal must be let in.
+    /// The frame with which it continues when a signal must be let in.
     frame: signals::Frame,
-    /// Of a child with memory of its own: state from before the fork. The kernel in its memory is a copy in which others may hold
-    /// locks for ever.
+    /// For a child with its own memory: state from before the fork. The kernel in its memory is a copy whose locks may
+    /// be held for ever.
     apart: Option<HandedDown>,
-    /// Of a child whose maker waits for it: state from before, so that its exec needs none of our locks.
+    /// For a child whose maker waits for it: state from before, so that its exec needs none of our locks.
     down: Option<HandedDown>,
     /// Memory of ours that the borrower's exec needs.
     lent: exec::Lent,
     tracer: tracer::Tracer,
-    /// Addresses for the borrower's id and for the 0 that marks its end; 0: none.
+    /// The addresses for the borrower's id and for the 0 at its end; 0: none.
     set_tid: u64,
     clear_tid: u64,
     /// The borrower's host thread. The host stores 0 when the borrower has left our memory.
@@ -72,7 +72,7 @@ impl core::fmt::Debug for Borrower {
 }
 
 impl Borrower {
-    /// The borrower whose block this is: the caller's own, or one that has not begun or has ended.
+    /// The borrower of this block: the caller itself, or one that has not begun or has ended.
     #[allow(clippy::mut_from_ref)]
     fn of(carrier: &Carrier) -> &mut Borrower {
         // SAFETY: set before it begins; one host thread uses it, and its handler the parts that are atomic.
@@ -80,7 +80,8 @@ impl Borrower {
     }
 }
 
-/// A thread of ours makes a borrower. With CLONE_VFORK it waits for it as for a host call, and others have the CPU.
+/// Makes a borrower for a thread of ours. With CLONE_VFORK the thread waits for it as for a host call, and others have
+/// the CPU.
 #[inline(never)]
 pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
@@ -89,7 +90,7 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         alone::end(k);
     }
     let signals = k.signals_for_child(t, args.flags);
-    // For what the borrower executes: it must not do so itself, as it may be killed.
+    // For programs that the borrower executes: it must not update the clock itself, because it may be killed meanwhile.
     k.m.clock.keep();
     let down = (args.flags & cf::VFORK != 0).then(|| HandedDown::by(k, t));
     let Some(child) = create(k, t, signals, args, [None, down]) else {
@@ -109,9 +110,9 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
         // SAFETY: the thread waits, so its context is this carrier's; its FS base and control words are still loaded.
         let result = unsafe { start_with_slack(k, t, child, &me.gs.xmm, mask, args) };
         me.tracing.is_parent(k.tid(t));
-        // What the child has sent its parent comes first.
+        // Signals that the child has sent its parent come first.
         k.thread(t).hint.fetch_or(hint::ARRIVALS, AcqRel);
-        // A borrower that the child has made outlives it.
+        // A borrower made by the child may outlive it.
         if words::are_shared(k) {
             alone::end(k);
         }
@@ -119,7 +120,7 @@ pub(crate) fn lend(me: &'static Carrier, args: &CloneArgs) -> Next {
     })
 }
 
-/// `start` for a thread of ours, whose timer slack the borrower has.
+/// `start` for a thread of ours, whose timer slack the borrower inherits.
 ///
 /// # Safety
 /// As for `start`.
@@ -164,7 +165,7 @@ fn create(
         tid: AtomicU32::new(u32::MAX),
     });
     let borrower = Box::into_raw(borrower);
-    // SAFETY: nobody else has what the list of borrowers gives out.
+    // SAFETY: nobody else has a block that the list of borrowers gives out.
     let child = unsafe { Carrier::borrowed(words::spare(k), k.m.carriers.process(), borrower.cast()) };
     if child.is_none() {
         // SAFETY: nobody has it.
@@ -173,13 +174,13 @@ fn create(
     child
 }
 
-/// Clones the host thread of `child`, which goes on where `parent` stands. With CLONE_VFORK it comes back when the child
-/// has left our memory. Until it is back the caller has this mask, with which the child begins.
+/// Clones the host thread of `child`, which continues where `parent` stands. With CLONE_VFORK it returns when the child
+/// has left our memory. Until it returns, the caller has this mask, with which the child begins.
 ///
 /// # Safety
-/// `child` must be fresh, `parent` complete but for what is in the caller's registers.
+/// `child` must be fresh, `parent` complete except for what is in the caller's registers.
 unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], mask: u64, args: &CloneArgs) -> isize {
-    // The host's part: what a child has of its own at its beginning it takes itself (`begin`), and it has handlers of ours.
+    // These are not the host's: a child sets up what it has of its own itself (`begin`), and it has handlers of ours.
     const OURS: u64 = cf::CHILD_SETTID | cf::CHILD_CLEARTID | cf::SETTLS | cf::SIGHAND | cf::CLEAR_SIGHAND;
     // SAFETY: as the caller promises.
     unsafe {
@@ -197,7 +198,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
         if c.kind == Kind::Full as u32 && !parent.xbuf.is_null() {
             core::ptr::copy_nonoverlapping(parent.xbuf, c.xbuf, xstate::size());
         }
-        // No carrier takes it, and its loaded state counts.
+        // It belongs to no carrier, and its loaded state is valid.
         c.claim(0);
         (*gs).xmm = *xmm;
         (*gs).fs_base_due = 1;
@@ -218,7 +219,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
     }
 }
 
-/// The first thing that a borrower does: what the host keeps for each thread is set as the image needs it.
+/// The first function of a borrower: sets what the host keeps per thread as the image needs it.
 pub(crate) fn begin(me: &Carrier) -> *mut Context {
     let b = Borrower::of(me);
     me.use_signal_stack();
@@ -226,13 +227,14 @@ pub(crate) fn begin(me: &Carrier) -> *mut Context {
     if b.set_tid != 0 {
         let _ = user::store_u32(b.set_tid, os::gettid() as u32);
     }
-    // After an exec that failed some of those that are ignored by default have handlers of ours, too (`caught`).
+    // After a failed exec, some signals that are ignored by default have handlers of ours, too (`caught`).
     let ours = alone::installed(me.process()) | SigSet::IGNORED_BY_DEFAULT;
     signals::begin(b, b.process.actions().caught() | ours);
     b.context.get()
 }
 
-/// A call of a borrower. Calls with much to keep have frames of their own: each page of the stack is a fault for a borrower.
+/// A call of a borrower. Calls with large frames are separate functions: each page of the stack is a fault for a
+/// borrower.
 #[inline(never)]
 pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
     let a = &call.args;
@@ -246,7 +248,7 @@ pub(crate) fn call(me: &Carrier, c: &mut Context, call: Call) {
         nr::FORK | nr::VFORK | nr::CLONE | nr::CLONE3 => multiply(me, c, &call),
         nr::EXIT | nr::EXIT_GROUP => end(me.process(), b(), &call),
         nr::FUTEX => words::futex(me.process(), b(), &call),
-        // The host's word is ours.
+        // The word that the host clears is ours.
         nr::SET_TID_ADDRESS => {
             b().clear_tid = a[0];
             os::gettid() as isize
@@ -272,13 +274,13 @@ fn execute(b: &mut Borrower, call: &Call) -> isize {
     let (from, mask, ignored) = (b.from, b.thread.blocked(), b.process.actions().ignored());
     let known = b.apart.as_ref().or(b.down.as_ref());
     let down = || known.cloned().unwrap_or_else(|| HandedDown::by(Carrier::my_process(), from));
-    // Of an exec that failed.
+    // Left over from a failed exec.
     b.lent = exec::Lent::default();
     memory::within_piece(Carrier::me(), || exec::by_borrower(down, mask.0, ignored, &mut b.lent, call))
 }
 
-/// The borrower makes a process. A child with memory of its own stays outside our kernel as well, with one thread for
-/// good.
+/// The borrower makes a process. A child with its own memory stays outside our kernel as well, and keeps a single
+/// thread.
 #[inline(never)]
 fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let a = &call.args;
@@ -297,7 +299,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let b = Borrower::of(me);
     let signals = (b.thread.for_child(args.flags), b.process.for_child(args.flags & cf::CLEAR_SIGHAND != 0));
     let k = me.process();
-    // They may hold locks that are needed here.
+    // Stopped threads may hold locks that are needed here.
     if b.tracer.holds_them() {
         return Errno::EAGAIN.to_ret();
     }
@@ -305,7 +307,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
         return unkilled(|| {
             let apart = b.apart.clone();
             let Some(child) = create(k, b.from, signals, &args, [apart, None]) else { return Errno::ENOMEM.to_ret() };
-            // SAFETY: the caller's own context, complete but for the registers that it goes on with.
+            // SAFETY: the caller's own context, complete except for the registers that it continues with.
             unsafe { start(child, c, &me.gs.xmm, CLONING_MASK, &args) }
         });
     }
@@ -317,7 +319,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
         result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
     };
     unkilled(|| {
-        // The child makes borrowers as well.
+        // The child makes borrowers as well, so it must find this lock free.
         let _lent = k.m.lent.lock();
         (k.m.settings.hooks.with_allocator_held)(&mut call);
     });
@@ -325,7 +327,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     if result == 0 {
         dispositions::dispatch_on();
         b.apart = Some(apart);
-        // The host clears its own word, and the other is its parent's.
+        // The host clears its own word, and the other one is its parent's.
         b.clear_tid = 0;
         let before = b.process.actions().caught();
         (b.thread, b.process) = signals;
@@ -337,8 +339,8 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     result
 }
 
-/// A borrower uses what is ours, under our locks: a signal that ended it there would leave them to nobody. SIGKILL still can, and
-/// the signals of faults if somebody sends them.
+/// Runs code that takes our locks: a signal that ended a borrower there would leave them held. SIGKILL still can, and
+/// so can the signals of faults if they are sent.
 fn unkilled<T>(f: impl FnOnce() -> T) -> T {
     let before = os::sigprocmask(2, CLONING_MASK);
     let result = f();
@@ -356,5 +358,5 @@ fn read_args(a: &[u64; 6]) -> Result<CloneArgs, Errno> {
     CloneArgs::read(bytes)
 }
 
-/// A number that is written by a handler.
+/// A word written by a handler.
 type Word = AtomicU64;

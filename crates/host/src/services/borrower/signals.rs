@@ -1,13 +1,13 @@
 //! Signals of a borrower.
 //!
-//! The host delivers them, by a mask and by actions that are the borrower's own, as no CLONE_SIGHAND reaches it. Where the
-//! program has a handler, the host has `on_signal`. It finds the borrower
+//! The host delivers them by the borrower's own mask and actions, because it is never made with CLONE_SIGHAND. Where
+//! the program has a handler, the host has `on_signal`. It finds the borrower
 //!
-//! - **in user code**, or at the first instruction of an entry, which is the same: it puts the program's frame on the program's
-//!   stack and returns to the program's handler.
-//! - **in the image**: the signal stays at the host, blocked, and the call that is being made ends, or does not begin
-//!   ([`entry::host_call`]). The way out finds the mark in `Gs::pending` and ends in [`again`], which leaves by `rt_sigreturn`
-//!   with a frame of our own: so mask and registers change together, and the signal arrives in user code.
+//! - **in user code**, or at the first instruction of an entry, which is equivalent: it puts the program's frame on the
+//!   program's stack and returns to the program's handler.
+//! - **in the image**: the signal stays at the host, blocked, and the call in progress ends or does not begin
+//!   ([`entry::host_call`]). The way out finds the mark in `Gs::pending` and ends in [`again`], which leaves through
+//!   `rt_sigreturn` with a frame of our own. Mask and registers change together, and the signal arrives in user code.
 
 use super::{Borrower, Word};
 use crate::base::dispositions::{self, FAULTS, HostInfo, SERVICE_SET};
@@ -25,7 +25,7 @@ use signal::frame::{ExtendedState, FramePlan, address_at_sigreturn, read};
 use signal::{AltStack, Delivery, MaskHow};
 use sync::atomic::Ordering::*;
 
-/// Signals that the handler leaves for the rest of the image.
+/// Signals that the handler leaves to the rest of the image.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// Signals that stay at the host until the way out.
@@ -34,7 +34,7 @@ pub(super) struct Arrivals {
     restarting: Word,
     /// A signal without SA_RESTART has been kept.
     ends_call: Word,
-    /// How the host describes extended state in its frames.
+    /// The host's description of extended state in its frames.
     state: [Word; layout::FpSwBytes::SIZE / 8],
 }
 
@@ -58,7 +58,7 @@ fn host_mask(b: &Borrower) -> u64 {
     b.thread.blocked().0 & !FAULTS
 }
 
-/// The actions of these signals and the mask come into force.
+/// Puts the actions of these signals and the mask into force.
 pub(super) fn begin(b: &Borrower, caught: SigSet) {
     for signal in caught.iter() {
         tell_host(b, signal);
@@ -66,7 +66,7 @@ pub(super) fn begin(b: &Borrower, caught: SigSet) {
     os::sigprocmask(2, host_mask(b));
 }
 
-/// The host's action for a signal is as the program has it, with our handler in place of the program's.
+/// Sets the host's action for a signal to the program's, with our handler in place of the program's.
 fn tell_host(b: &Borrower, signal: Signal) {
     const OF_CHILDREN: u64 = SaFlags::NOCLDSTOP.0 | SaFlags::NOCLDWAIT.0;
     let action = b.process.actions().get(signal);
@@ -137,7 +137,7 @@ fn answer(result: Result<(), Errno>) -> isize {
     result.map_or_else(Errno::to_ret, |()| 0)
 }
 
-/// Ends a call: gives it its result, or restarts it after the handler.
+/// Ends a call: sets its result, or restarts it after the handler.
 pub(super) fn settle(b: &mut Borrower, c: &mut Context, nr: usize, result: isize) {
     let cut = result == Errno::EINTR.to_ret() && b.arrivals.kept.load(Relaxed) != 0;
     let again = cut && linux::restarts(nr) == Errno::ERESTARTSYS && b.arrivals.ends_call.load(Relaxed) == 0;
@@ -149,7 +149,7 @@ pub(super) fn settle(b: &mut Borrower, c: &mut Context, nr: usize, result: isize
     }
 }
 
-/// A signal for which the program has a handler.
+/// The host's handler for a signal for which the program has one.
 unsafe extern "C" fn on_signal(_: i32, info: *const HostInfo, frame: *mut HostFrame) {
     base::allow_misaligned();
     // SAFETY: the host passes both.
@@ -187,7 +187,7 @@ fn keep(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     }
 }
 
-/// A signal was kept: the borrower continues with its own mask, and the signal arrives there.
+/// After a signal was kept: the borrower continues with its own mask, and the signal arrives there.
 pub(crate) fn again(me: &Carrier) -> ! {
     let b = Borrower::of(me);
     me.gs.pending.store(0, SeqCst);
@@ -209,7 +209,7 @@ pub(crate) fn again(me: &Carrier) -> ! {
     go_on(me, &registers, state as u64)
 }
 
-/// Leaves the image by the host's `rt_sigreturn`.
+/// Leaves the image through the host's `rt_sigreturn`.
 fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
     let b = Borrower::of(me);
     let kept = b.arrivals.kept.swap(0, Relaxed);
@@ -228,7 +228,7 @@ fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
     unsafe { entry::sigreturn(bytes.as_ptr()) }
 }
 
-/// The program's handler runs next, on the program's stack.
+/// Makes the program's handler run next, on the program's stack.
 fn deliver(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     let b = Borrower::of(me);
     let Ok(info) = SigInfo::read(&dispositions::info_bytes(info)) else { return };
@@ -265,7 +265,7 @@ fn write_frame(delivery: &Delivery, frame: &HostFrame) -> Option<Registers> {
     let state = frame.state();
     let form = match frame.state_size() {
         None => ExtendedState::Fxsave,
-        // The copied state itself says which features it has.
+        // The copied state records its own features.
         Some(size) => ExtendedState::Xsave { size, features: 0 },
     };
     let plan = FramePlan::new(delivery, interrupted.rsp, form).ok()?;
@@ -302,7 +302,7 @@ pub(super) fn back(me: &Carrier, c: &Context) -> ! {
     go_on(me, &registers, returned.fpstate)
 }
 
-/// A signal of the fault kind, in user code.
+/// A fault signal in user code.
 pub(crate) fn fault(info: &HostInfo, frame: &mut HostFrame) {
     let me = Carrier::me();
     let b = Borrower::of(me);
@@ -315,8 +315,8 @@ pub(crate) fn fault(info: &HostInfo, frame: &mut HostFrame) {
     }
 }
 
-/// A signal that somebody sent and for which the host has a handler of the image's own: one of faults, ticks and interrupts.
-/// There is no kernel to leave it to, so without a handler the host does what it does by default.
+/// A signal that was sent and for which the host has a handler of the image's own: faults, ticks and interrupts. There
+/// is no kernel to leave it to, so without a handler of the program's the host performs the default action.
 pub(crate) fn sent(me: &Carrier, info: &HostInfo, frame: &mut HostFrame) {
     let b = Borrower::of(me);
     let Some(signal) = Signal::from_raw(info.signal) else { return };

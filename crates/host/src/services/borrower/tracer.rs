@@ -1,12 +1,12 @@
-//! Our threads as a borrower sees them by `ptrace(2)`.
+//! Our threads as a borrower sees them through `ptrace(2)`.
 //!
-//! A tracer that shares its tracees' memory is a search for leaks (LeakSanitizer): it attaches to each thread that it finds in
-//! `/proc/PID/task`, reads their registers, scans the memory and lets them go. The host knows carriers and not threads. So
-//! the directory lists our threads, and **the first one that is attached to stops all host threads** of the process, by
-//! requests of the tracer's own. Then each thread stands still, its registers are those of its carrier, if one has it, or
-//! lie in its context, and they are let go with the last thread.
+//! A tracer that shares its tracees' memory is a leak checker (LeakSanitizer): it attaches to each thread that it finds
+//! in `/proc/PID/task`, reads their registers, scans the memory and lets them go. The host knows carriers, not threads.
+//! So the directory lists our threads, and **the first attach stops all host threads** of the process, by requests of
+//! the tracer's own. Then every thread stands still, its registers are those of its carrier, if it has one, or in its
+//! context. The host threads are released with the last thread.
 //!
-//! While they stand, any of them may hold any lock of the image: nothing here takes one or allocates.
+//! While they are stopped, any of them may hold any lock of the image: nothing here takes one or allocates.
 
 use crate::base::dispositions::in_image;
 use crate::base::os::{self, nr};
@@ -34,17 +34,17 @@ const NT_PRSTATUS: u64 = 1;
 const NT_X86_XSTATE: u64 = 0x202;
 const SIGTRAP: i32 = 5;
 const SIGSTOP: i32 = 19;
-/// "Stopped by SIGSTOP", as `wait4(2)` says it.
+/// "Stopped by SIGSTOP", as `wait4(2)` reports it.
 const STOPPED: u32 = 0x137f;
 /// The most host threads: carriers, the service thread.
 const TASKS_MAX: usize = CARRIERS_MAX;
 
 const FREE: u8 = 0;
-/// Attached to; its stop has not been told.
+/// Attached; its stop has not been reported.
 const STOPS: u8 = 1;
 const TOLD: u8 = 2;
 
-/// Threads that a borrower has stopped. Both tables are mapped when it first does.
+/// Threads that a borrower has stopped. Both tables are mapped at its first stop.
 #[derive(Debug)]
 pub(super) struct Tracer {
     /// Host threads.
@@ -63,7 +63,7 @@ impl Default for Tracer {
 }
 
 impl Tracer {
-    /// Whether our threads stand still for it.
+    /// Whether our threads are stopped by it.
     pub(super) fn holds_them(&self) -> bool {
         self.attached != 0
     }
@@ -84,7 +84,7 @@ impl Tracer {
     }
 
     fn tasks(&self) -> &[i32] {
-        // SAFETY: so many have been written.
+        // SAFETY: that many have been written.
         if self.tasks.is_null() { &[] } else { unsafe { core::slice::from_raw_parts(self.tasks, self.tasks_len) } }
     }
 
@@ -96,7 +96,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Stops all host threads. New ones may begin meanwhile, so it ends when there is none that has not been seen.
+    /// Stops all host threads. New ones may begin meanwhile, so it repeats until it finds no new one.
     fn stop_all(&mut self, k: &Process) -> Result<(), Errno> {
         self.prepare()?;
         loop {
@@ -139,7 +139,8 @@ fn trace(request: u64, task: i32, addr: u64, data: u64) -> isize {
     unsafe { syscall!(nr::PTRACE, request, task, addr, data) }
 }
 
-/// Attaches to a host thread and waits until it stands, where its thread's registers can be told. False if it is no more.
+/// Attaches to a host thread and waits until it stops at a point where its thread's registers are known. False if it
+/// has ended.
 fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
     match trace(PTRACE_ATTACH, task, 0, 0) {
         0 => {}
@@ -156,7 +157,7 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
         }
     }
     let stepped_by_itself = registers_of(task).is_some_and(|r| r.flags() & flag::TF != 0);
-    // Bounded: each of these paths takes fewer than some thousand instructions.
+    // Bounded: each of these paths takes fewer than a few thousand instructions.
     let mut signal = 0;
     for _ in 0..20_000 {
         let Some(r) = registers_of(task).filter(|r| signal != 0 || is_between(all, task, r)) else { break };
@@ -174,10 +175,10 @@ fn stop(all: &Carriers, task: i32) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// A single step, with this signal if it is one. `None` if the host thread has ended.
+/// A single step, with this signal if it is not 0. `None` if the host thread has ended.
 ///
-/// The trap of a step that finds SIGTRAP blocked, as handlers of the image have it, would take our handler away from the whole
-/// process (`force_sig_info_to_task`).
+/// The image's handlers have SIGTRAP blocked. The trap of a step there would remove our handler from the whole process
+/// (`force_sig_info_to_task`).
 fn step(task: i32, signal: i32) -> Option<i32> {
     const TRAP: u64 = 1 << (SIGTRAP - 1);
     let blocks = mask_of(task).filter(|mask| mask & TRAP != 0);
@@ -202,8 +203,8 @@ fn set_mask(task: i32, mask: u64) {
     trace(PTRACE_SETSIGMASK, task, size_of::<u64>() as u64, &raw const mask as u64);
 }
 
-/// After a step over `popfq` Linux takes the trap flag of all later steps for the thread's own, and leaves it when it lets the
-/// thread go (`enable_single_step` in arch/x86/kernel/step.c).
+/// After a step over `popfq`, Linux takes the trap flag of all later steps for the thread's own and leaves it set on
+/// detach (`enable_single_step` in arch/x86/kernel/step.c).
 fn clear_trap_flag(task: i32) {
     if let Some(mut r) = registers_of(task).filter(|r| r.flags() & flag::TF != 0) {
         r.0[HostRegisters::FLAGS] &= !flag::TF;
@@ -211,8 +212,8 @@ fn clear_trap_flag(task: i32) {
     }
 }
 
-/// A single step over `pushfq` has stored the flags with the trap flag, which is the tracer's. Restored from there, it would
-/// be the thread's own, and would stay when it is let go.
+/// A single step over `pushfq` stores flags that include the tracer's trap flag. Restored from there, it would become
+/// the thread's own and stay after the detach.
 fn hide_trap_flag(task: i32, before: &HostRegisters) {
     const PUSHF: u32 = 0x9c;
     let is_pushf = user::load_u32(before.rip()).is_ok_and(|word| word & 0xff == PUSHF);
@@ -224,7 +225,7 @@ fn hide_trap_flag(task: i32, before: &HostRegisters) {
     }
 }
 
-/// The signal by which the host thread has stopped; `None` if it has ended.
+/// The signal that has stopped the host thread; `None` if it has ended.
 fn stopped_by(task: i32) -> Option<i32> {
     let mut status = 0u32;
     loop {
@@ -236,8 +237,8 @@ fn stopped_by(task: i32) -> Option<i32> {
     }
 }
 
-/// Whether a carrier is on its way into the kernel: in an entry, or in the handler of a host signal. Then its thread's
-/// registers are partly here and partly there.
+/// Whether a carrier is on its way into the kernel: in an entry, or in the handler of a host signal. Its thread's
+/// registers are then partly in the context and partly in the processor.
 fn is_between(all: &Carriers, task: i32, r: &HostRegisters) -> bool {
     let in_entry = entry::entry_start() < r.rip() && r.rip() < entry::entry_end();
     in_entry || carrier_of(all, task).is_some_and(|c| c.is_on_signal_stack(r.rsp()))
@@ -314,7 +315,7 @@ fn registers_of(task: i32) -> Option<HostRegisters> {
     (trace(PTRACE_GETREGS, task, 0, words.as_mut_ptr() as u64) == 0).then_some(HostRegisters(words))
 }
 
-/// The registers of a thread that stands, and the host thread where its extended state is, if that is in the registers.
+/// The registers of a stopped thread, and the host thread that has its extended state, if that is in registers.
 fn registers(k: &Process, t: ThreadIdx) -> (HostRegisters, Option<i32>) {
     let m = &k.m;
     // SAFETY: contexts live for ever, and nobody changes this one while all stand.
@@ -368,7 +369,7 @@ impl Tracer {
     }
 }
 
-/// PTRACE_GETREGSET: as much as there is room for, and how much it was.
+/// PTRACE_GETREGSET: writes as much as fits, and how much that was.
 fn register_set(k: &Process, t: ThreadIdx, which: u64, iov: u64) -> Result<(), Errno> {
     let efault = |_| Errno::EFAULT;
     let (at, len) = (user::load_u64(iov).map_err(efault)?, user::load_u64(iov + 8).map_err(efault)? as usize);
@@ -442,8 +443,8 @@ fn each_task(pid: i32, mut f: impl FnMut(i32)) {
     os::close(fd);
 }
 
-/// `getdents(2)` and `getdents64(2)` of a borrower: in the directory of our tasks our threads are found, in the order of their
-/// ids. The position in it is the last one that has been told.
+/// `getdents(2)` and `getdents64(2)` of a borrower: the directory of our tasks lists our threads, in the order of their
+/// ids. The file position is the last id reported.
 pub(super) fn list(k: &Process, call: &Call) -> isize {
     let [fd, to, room, ..] = call.args;
     if !is_our_directory(k, fd as i32) {
@@ -474,7 +475,7 @@ pub(super) fn list(k: &Process, call: &Call) -> isize {
     used as isize
 }
 
-/// `struct linux_dirent64`, or `struct linux_dirent`, which has the type at its end. Gives its length.
+/// Writes a `struct linux_dirent64`, or a `struct linux_dirent`, whose type is at its end. Returns its length.
 fn write_entry(nr: usize, tid: i32, to: &mut [u8; 40]) -> usize {
     const DT_DIR: u8 = 4;
     let mut name = Text::<16>::default();

@@ -1,8 +1,8 @@
 //! Futex words that borrowers and our threads share.
 //!
-//! A borrower waits in the host's queues, where a private word is the same for all that use the memory, and our threads wait in
-//! ours. So while there are borrowers, what wakes here wakes there as well. That costs our threads nothing at other times: their
-//! `futex(2)` has another entry function meanwhile ([`entry::share_futex_words`]).
+//! A borrower waits in the host's queues, where a private word is the same for all that share the memory; our threads
+//! wait in ours. So while there are borrowers, each wake-up is made in both. At other times this costs our threads
+//! nothing: `futex(2)` has another entry function while there are borrowers ([`entry::share_futex_words`]).
 
 use super::{Borrower, memory, unkilled};
 use crate::base::os::{self, nr};
@@ -15,14 +15,14 @@ use arch::entry;
 use kernel::{Call, WAKES_MAX};
 use sync::atomic::Ordering::*;
 
-/// `child` is about to begin.
+/// Called before `child` begins.
 pub(super) fn lent(k: &Process, child: *mut Carrier) {
     let mut all = k.m.lent.lock();
     all.blocks.push(child as usize);
     entry::share_futex_words(true);
 }
 
-/// Frees what borrowers had that have left our memory.
+/// Frees the blocks and states of borrowers that have left our memory.
 pub(crate) fn sweep(k: &Process) {
     let mut lent = k.m.lent.lock();
     let Lent { blocks, spare } = &mut *lent;
@@ -52,7 +52,7 @@ pub(super) fn are_shared(k: &Process) -> bool {
     !k.m.lent.lock().blocks.is_empty()
 }
 
-/// The block of one that has left our memory.
+/// A block of a borrower that has left our memory.
 pub(super) fn spare(k: &Process) -> Option<*mut Carrier> {
     match core::mem::take(&mut k.m.lent.lock().spare) {
         0 => None,
@@ -60,7 +60,7 @@ pub(super) fn spare(k: &Process) -> Option<*mut Carrier> {
     }
 }
 
-/// Which word a call of ours wakes, as a call for the host.
+/// The call by which the host wakes waiters of the word that a call of ours wakes.
 pub(crate) fn wake_of(call: &Call) -> Option<Call> {
     let [addr, op, count, ..] = call.args;
     let private = op & u64::from(FUTEX_PRIVATE_FLAG);
@@ -73,8 +73,8 @@ pub(crate) fn wake_of(call: &Call) -> Option<Call> {
     Some(Call { nr: nr::FUTEX, args: [addr, u64::from(FUTEX_WAKE) | private, count, 0, 0, 0] })
 }
 
-/// A thread of ours is about to make this call: borrowers are woken first. More may be woken than the call says, as if they
-/// had woken up by themselves. The result, if it is a plain FUTEX_WAKE of a few and has woken a borrower.
+/// Wakes borrowers before a thread of ours makes this call. It may wake more than the call says; they see a spurious
+/// wake-up. Returns the call's result if it is a plain FUTEX_WAKE of a few and has woken a borrower.
 pub(crate) fn wake_borrowers(k: &Process, call: &Call) -> Option<isize> {
     let wake_up = wake_of(call)?;
     // SAFETY: the host only looks the address up.
@@ -87,8 +87,8 @@ pub(crate) fn wake_borrowers(k: &Process, call: &Call) -> Option<isize> {
     })
 }
 
-/// A borrower wakes ours, unless it has stopped them: then they hold locks that it would wait for. One with memory of its own has
-/// nobody there to wake.
+/// Wakes our threads for a borrower. Not if it has stopped them, because they may hold locks that it would wait for. A
+/// borrower with its own memory has none to wake.
 pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: usize) -> isize {
     if b.apart.is_some() {
         return 0;
@@ -96,7 +96,7 @@ pub(super) fn wake(k: &Process, b: &Borrower, addr: u64, private: bool, count: u
     unkilled(|| wake_ours(k, addr, private, count, || !b.tracer.holds_them()))
 }
 
-/// In rounds, as long as it is allowed.
+/// In rounds, while `may` allows it.
 fn wake_ours(k: &Process, addr: u64, private: bool, count: usize, may: impl Fn() -> bool) -> isize {
     let mut woken = 0;
     while woken < count && may() {

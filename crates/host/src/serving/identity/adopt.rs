@@ -1,20 +1,22 @@
 //! Every host thread of the process takes on the identity that all its threads have.
 //!
-//! The caller signals the carriers that have the old base and waits until none has: the handler makes
-//! the calls wherever it finds them (parked, in a host call that it cuts short and that is made again, in the kernel),
-//! as glibc does natively. A carrier that cannot, or that has other credentials afterwards than it should,
-//! ends the process: that is better than to run on with old rights.
+//! The caller signals the carriers that have the old base and waits until none has. The handler makes the calls
+//! wherever it finds a carrier: parked, in a host call (which is cut short and made again), or in the kernel. glibc
+//! does the same natively. A carrier that cannot, or that ends up with other credentials than it should, ends the
+//! process: running on with old rights would be worse.
 //!
-//! **None is missed.** A carrier is cloned, with the number of its maker's identity, under a lock and with
-//! signals blocked, and the last walk holds that lock: what it finds is all there is, and a carrier has the
-//! old base from its maker only.
+//! **None is missed.** A carrier is cloned, with the number of its creator's identity, under a lock and with signals
+//! blocked. The last walk holds that lock, so it finds every carrier; and a carrier can have the old base only from its
+//! creator.
 //!
-//! **None is waited for that waits for the caller**, who holds the lock of the table of identities all the time.
-//! A carrier waits for that lock with the signal open, and follows the order meanwhile. Three have it blocked: the service
-//! thread, which follows when it asks for its next signal, a carrier that clones, and one that makes an exec. They do not
-//! take that lock (`Identities::lock`), nor wait for anybody who does; so a carrier is made without it (`identity_for_new`).
+//! **No deadlock: the caller waits for nobody that waits for it.** The caller holds the lock of the table of identities
+//! all the time. A carrier waits for that lock with the signal unblocked, and follows the order meanwhile. Three have
+//! it blocked: the service thread, which follows when it asks for its next signal, a carrier that clones, and one in an
+//! exec. They do not take that lock (`Identities::lock`) and wait for nobody who does; so a carrier is cloned without
+//! it (`identity_for_new`).
 //!
-//! **The changes are made once, and in their order.** Who is making them already has the signal blocked (`uninterrupted`).
+//! **The changes are made once, and in order.** A carrier that is already making them has the signal blocked
+//! (`uninterrupted`).
 
 use crate::base::dispositions::CLONING_MASK;
 use crate::base::{os, report};
@@ -69,7 +71,7 @@ fn wait_for_all(m: &Host, from: u32) {
             return;
         }
         os::futex_wait(followed, seen, Some(patience));
-        // The carrier was made since, or is one that the signal did not find.
+        // The carrier is new, or the signal did not find it.
         if followed.load(SeqCst) == seen {
             carriers.with_identity(from).for_each(|c| call(m, c));
             patience = Nanos((2 * patience.0).min(PATIENCE_MAX.0));
@@ -77,7 +79,7 @@ fn wait_for_all(m: &Host, from: u32) {
     }
 }
 
-/// After so long without anybody following, those that are left are called again; and at most after so long.
+/// If nobody has followed for this long, the remaining host threads are signalled again.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 const PATIENCE_MAX: Nanos = Nanos::from_millis(100);
 
@@ -92,21 +94,21 @@ fn call(m: &Host, carrier: &Carrier) {
     }
 }
 
-/// Whether the calling host thread has a base that is to be left.
+/// Whether the calling host thread has a base that an order replaces.
 pub(super) fn is_to_change(me: &Carrier) -> bool {
     let mine = me.identity.load(SeqCst);
     mine != NO_IDENTITY && me.process().m.identities.left.load(SeqCst) == mine + 1
 }
 
-/// The calling host thread carries the order out if it has the old base. Also called by the
-/// handler of the interrupt signal, so without locks and memory of its own.
+/// Carries out the order if the calling host thread has the old base. Also called by the handler of the interrupt
+/// signal, so it takes no locks and allocates nothing.
 pub(super) fn adopt_here(me: &Carrier) {
     let all = &me.process().m.identities;
     if !is_to_change(me) {
         return;
     }
-    // SAFETY: numbers are not given again, so it is the order to leave this base, which lives for as long as anybody has
-    // that base, and the caller has.
+    // SAFETY: identity numbers are not reused, so this is the order to leave this base. It lives while any host thread
+    // has that base, and the caller has.
     let order = unsafe { &*all.order.load(SeqCst) };
     make(&order.path, &order.credentials);
     me.identity.store(order.to, SeqCst);
@@ -114,8 +116,8 @@ pub(super) fn adopt_here(me: &Carrier) {
     os::futex_wake(&all.followed);
 }
 
-/// The calling carrier, whose identity is `from`, makes these changes for itself and has the identity `to` then;
-/// unless an order has come first.
+/// Makes these changes on the calling carrier, whose identity changes from `from` to `to`, unless an order has come
+/// first.
 pub(super) fn become_one(me: &Carrier, from: u32, to: u32, path: &[Change], credentials: &Credentials) {
     uninterrupted(|| {
         if me.identity.load(SeqCst) == from {
@@ -131,11 +133,10 @@ fn uninterrupted(f: impl FnOnce()) {
     os::sigprocmask(2, before);
 }
 
-/// Makes these changes on the calling host thread, which has these credentials then, or the
-/// process ends.
+/// Makes these changes on the calling host thread. Ends the process if it does not have these credentials afterwards.
 fn make(path: &[Change], credentials: &Credentials) {
-    // A change of rights makes the process undumpable once more; the program may have said otherwise
-    // since the first (`commit_creds`).
+    // A change of rights makes the process undumpable again, though the program may have changed that since the first
+    // (`commit_creds`).
     // SAFETY: only asks.
     let dumpable = unsafe { syscall!(nr::PRCTL, PR_GET_DUMPABLE, 0, 0, 0, 0) };
     #[cfg(feature = "planted")]
@@ -149,6 +150,6 @@ fn make(path: &[Change], credentials: &Credentials) {
             -refused.unwrap_or(0)
         ));
     }
-    // SAFETY: sets what was.
+    // SAFETY: restores the former value.
     unsafe { syscall!(nr::PRCTL, PR_SET_DUMPABLE, dumpable, 0, 0, 0) };
 }

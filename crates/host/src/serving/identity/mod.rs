@@ -1,25 +1,24 @@
 //! Identities: the state that Linux keeps per host thread and that decides what a thread may do.
 //!
-//! A thread of ours runs on many carriers, so its credentials must follow it. Every thread and every carrier, the
-//! service thread included, has the number of an **identity**, and a thread runs only on a carrier with the same
-//! number (law 2:
-//! [`crate::traps::run`] compares the two before it loads a thread). All begin with the *base*. A call that changes credentials is
-//! made on the caller's carrier. If the credentials differ afterwards, the thread and its carrier get another
-//! identity; equal credentials are the same identity.
+//! A thread of ours runs on many carriers, so its credentials must follow it. Every thread and every carrier, including
+//! the service thread, has the number of an **identity**, and a thread runs only on a carrier with the same number (law
+//! 2: [`crate::traps::run`] compares the two before it loads a thread). All begin with the *base*. A call that changes
+//! credentials is made on the caller's carrier. If the credentials differ afterwards, the thread and its carrier get
+//! another identity; equal credentials are the same identity.
 //!
-//! - **One thread alone has changed** (`setfsuid` in a file server): it has carriers of its own. A CPU that chooses it is
-//!   handed to one of them, and back to one of the base for the next thread. A carrier of the base becomes one of another
-//!   identity by making the same calls; no carrier ever goes back.
-//! - **All threads have changed to the same one**, after glibc's `setuid`, which makes each thread repeat the call: it is the
-//!   new base. Before the last of these calls returns, every host thread of the process has made the calls: running, parked,
-//!   spare or in a host call (`adopt`). The result of a repeated call is known then, so a thread whose new identity has a spare
-//!   carrier goes there instead.
+//! - **A single thread has changed** (`setfsuid` in a file server): it has carriers of its own. A CPU that chooses it
+//!   is handed to one of them, and back to one of the base for the next thread. A carrier of the base takes on another
+//!   identity by making the same calls; no carrier ever changes back.
+//! - **All threads have made the same change**, after glibc's `setuid`, which makes each thread repeat the call: it
+//!   becomes the new base. Before the last of these calls returns, every host thread of the process has made the calls:
+//!   running, parked, spare or in a host call (`adopt`). The result of a repeated call is known then, so a thread whose
+//!   new identity has a spare carrier moves there instead.
 //! - **An identity without threads** ends with its carriers, except those that tracees or children need.
-//! - **A tracer** has an identity that differs in the number alone, with one carrier (`tracer`). So has a thread whose host
-//!   thread the host has bound to something else, a counter or a ring (`bind`).
+//! - **A tracer** has an identity that differs only in its number, with one carrier (`tracer`). So has a thread to
+//!   whose host thread the host has bound something, a counter or a ring (`bind`).
 //!
-//! So no carrier that runs threads has an identity without threads. Otherwise only those exceptions keep one, and the
-//! base while threads differ: the service thread has it, and clones missing carriers from it.
+//! So a carrier that runs threads never has an identity without threads. Otherwise only the exceptions above keep one,
+//! and the base while threads differ: the service thread has it, and clones missing carriers from it.
 
 mod adopt;
 pub(crate) mod seats;
@@ -46,9 +45,9 @@ fn set(k: &Process, t: ThreadIdx, number: u32) {
     unsafe { (*k.m.contexts.get(t)).identity.store(number, Relaxed) };
 }
 
-/// Whether the calling carrier may leave its identity: another carrier must have it if threads need it. The process's
-/// first host thread cannot end before the others without being seen dead, so while there are others it never has an
-/// identity of its own.
+/// Whether the calling carrier may leave its identity: another carrier must have it if threads need it. If the
+/// process's first host thread ended before the others, the process would be seen as dead, so while there are others it
+/// never has an identity of its own.
 fn may_change(me: &Carrier, mine: u32) -> bool {
     let k = me.process();
     if me.is_first() {
@@ -58,13 +57,12 @@ fn may_change(me: &Carrier, mine: u32) -> bool {
     alone || has_another(me, mine)
 }
 
-/// Whether there is a carrier with this identity beside that one.
+/// Whether a carrier other than `than` has this identity.
 fn has_another(than: &Carrier, identity: u32) -> bool {
     than.process().m.carriers.with_identity(identity).any(|c| c.number != than.number && c.gs.borrowed == 0)
 }
 
-/// A tracer's requests must come from the host thread that its tracees know: from now on the thread has
-/// this carrier for itself.
+/// A tracer's requests must come from the host thread that its tracees know: ties the thread to this carrier.
 fn tie(me: &'static Carrier, t: ThreadIdx) {
     let k = me.process();
     let all = &k.m.identities;
@@ -87,7 +85,7 @@ fn tie(me: &'static Carrier, t: ThreadIdx) {
     count(k, &mut table, from, -1);
 }
 
-/// Before its rights change, a thread is like all others.
+/// Unties a thread before its rights change.
 fn untie(me: &'static Carrier, t: ThreadIdx) {
     let k = me.process();
     let mut table = k.m.identities.lock();
@@ -110,17 +108,17 @@ fn end_tie(table: &mut Table, me: &Carrier, number: u32, from: u32) {
 enum Changed {
     /// The call's result.
     Result(isize),
-    /// A carrier with the identity that it leads to is there, and serves others: it is to be made again.
+    /// A carrier with the resulting identity exists and is busy: the call must be made again.
     Busy(u32),
 }
 
-/// Makes the call; if not `here`, on this carrier, only a free one with the identity to be is of use.
+/// Makes the call. If not `here`, on this carrier, only a free carrier with the resulting identity is of use.
 fn change(me: &'static Carrier, t: ThreadIdx, call: &Call, here: bool) -> Changed {
     let k = me.process();
     let Ok(change) = Change::new(call, k.tid(t).0) else { return Changed::Result(refused(call)) };
     let alone = k.threads().live() == 1;
     if change.is_opaque() && !alone {
-        // Another carrier could not be given the same: as a host without Landlock answers.
+        // Another carrier could not be given the same: answer like a host without Landlock.
         return Changed::Result(Errno::EOPNOTSUPP.to_ret());
     }
     let all = &k.m.identities;
@@ -133,7 +131,7 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call, here: bool) -> Change
     let (to, result) = match (free, known) {
         (Some(free), _) => free,
         (None, Some((busy, _))) if !here && has_another(me, busy) => return Changed::Busy(busy),
-        // The host gives us no further carrier (RLIMIT_NPROC, `pids.max`, memory), and only another one could.
+        // The host allows no further carrier (RLIMIT_NPROC, `pids.max`, memory), and only another one could.
         _ if !here && has_another(me, from) => return Changed::Busy(from),
         _ if !here => return Changed::Result(Errno::EAGAIN.to_ret()),
         _ => match k.m.natives.around_change(call, || make(&mut table, all, from, change)) {
@@ -154,8 +152,7 @@ fn change(me: &'static Carrier, t: ThreadIdx, call: &Call, here: bool) -> Change
     Changed::Result(result)
 }
 
-/// Makes the change on this carrier: the identity it has then, and the call's result; or the result
-/// alone if nothing has changed.
+/// Makes the change on this carrier: the new identity and the call's result; only the result if nothing has changed.
 fn make(table: &mut Table, all: &Identities, from: u32, change: Change) -> Result<(u32, isize), isize> {
     let base = all.base.load(Relaxed);
     let before = match table.others.iter().find(|i| i.number == from) {
@@ -207,7 +204,7 @@ pub(crate) fn leave(k: &Process, call: &Call) -> isize {
     result
 }
 
-/// An argument that cannot be copied is an error; the host says which.
+/// Makes a call with an argument that cannot be copied: the host returns the right error.
 fn refused(call: &Call) -> isize {
     let result = credentials::make(call);
     if result >= 0 {
@@ -224,12 +221,12 @@ fn count(k: &Process, table: &mut Table, number: u32, by: i32) {
     }
 }
 
-/// If all threads have one identity that is not the base, it is the base from now on. Not while a carrier is tied: one whose
-/// thread is no longer among the living still has a number of its own, by which nobody would find it.
+/// Makes the identity that all threads have the base. Not while a carrier is tied: it has a number of its own even if
+/// its thread has just ended, and would not be found by the base's.
 ///
-/// The counts alone do not tell: a thread that ends is no longer among the living a moment before it is
-/// uncounted, and two that end at once would stand for one that has another identity. So every living thread is
-/// looked at when the counts allow it; one that is being made has the identity of its maker, who lives.
+/// The counts alone do not suffice: a thread that ends leaves the living threads a moment before it is uncounted, and
+/// two that end at once could hide one that has another identity. So if the counts allow it, every living thread is
+/// checked; a thread in the making has the identity of its creator, which lives.
 fn settle(k: &Process, table: &mut Table) {
     let threads = k.threads();
     let all_have = |number| threads.living().all(|t| k.m.identity_of(t) == number);
@@ -241,7 +238,7 @@ fn settle(k: &Process, table: &mut Table) {
     k.m.identities.mixed.store(table.others.iter().any(|i| i.threads > 0), SeqCst);
 }
 
-/// A thread begins with its maker's identity.
+/// A thread inherits its creator's identity.
 #[inline]
 pub(crate) fn inherit(k: &Process, parent: ThreadIdx, child: ThreadIdx) {
     let mut number = k.m.identity_of(parent);
@@ -257,7 +254,7 @@ pub(crate) fn inherit(k: &Process, parent: ThreadIdx, child: ThreadIdx) {
     }
 }
 
-/// A thread with this identity is no more, and no longer counted among the living.
+/// A thread with this identity has ended and is no longer counted among the living.
 #[inline]
 pub(crate) fn gone(k: &Process, number: u32) {
     if k.m.identities.mixed.load(Relaxed) {
@@ -271,15 +268,15 @@ pub(crate) fn gone(k: &Process, number: u32) {
     }
 }
 
-/// This host thread, wherever it is, has got the signal that is about its identity.
+/// This host thread has received the signal that concerns its identity, wherever it is.
 pub(crate) fn called(me: &Carrier) {
     adopt::adopt_here(me);
     run_errand(me);
 }
 
-/// The service thread has been called: it may be for this.
+/// The service thread has been called, perhaps for this.
 ///
-/// `leaving` is called before its rights change. The answer is whether they have.
+/// `leaving` is called before its rights change. Returns whether they have.
 pub(crate) fn serve(me: &Carrier, leaving: impl FnOnce()) -> bool {
     let m = &me.process().m;
     let changes = adopt::is_to_change(me);
@@ -296,7 +293,7 @@ pub(crate) fn serve(me: &Carrier, leaving: impl FnOnce()) -> bool {
     changes
 }
 
-/// The carrier, the caller, has been given a seat for a thread of the identity `wanted`.
+/// The calling carrier has been given a seat for a thread of the identity `wanted`.
 pub(crate) fn become_wanted(me: &Carrier, wanted: u32) {
     let all = &me.process().m.identities;
     let path = {
@@ -314,9 +311,9 @@ pub(crate) fn become_wanted(me: &Carrier, wanted: u32) {
     }
 }
 
-/// Whether the caller, a spare whose identity has no threads, must stay: its end would set its tracees free and give
-/// its children another parent (`exit_ptrace`, `forget_original_parent`). It is asked again when the next identity
-/// ends. When all threads change their credentials it ends anyway, because keeping old ones would be worse.
+/// Whether the caller, a spare whose identity has no threads, must stay: its end would release its tracees and give its
+/// children another parent (`exit_ptrace`, `forget_original_parent`). It is asked again when the next identity ends.
+/// When all threads change their credentials it ends anyway, because keeping old ones would be worse.
 pub(crate) fn keep(me: &Carrier) -> bool {
     if me.tracing.parent.load(Acquire) == 0 {
         return false;
@@ -328,18 +325,18 @@ pub(crate) fn keep(me: &Carrier) -> bool {
     keep
 }
 
-/// Whether the calling host thread itself has any (`do_wait` with `__WNOTHREAD`).
+/// Whether the calling host thread has any (`do_wait` with `__WNOTHREAD`).
 fn has_tracees_or_children() -> bool {
     // SAFETY: takes nothing and writes nothing.
     let r = unsafe { syscall!(abi::nr::WAITID, 0, 0, 0, WNOHANG | WEXITED | WNOWAIT | WNOTHREAD | WALL, 0) };
     r != Errno::ECHILD.to_ret()
 }
 
-/// The calling host thread makes the request that it has been given. In the handler of the interrupt signal, so without
-/// locks and memory of its own.
+/// Makes the request that the calling host thread has been given. Runs in the handler of the interrupt signal, so it
+/// takes no locks and allocates nothing.
 fn run_errand(me: &Carrier) {
     let errand = me.tracing.errand.swap(core::ptr::null_mut(), SeqCst);
-    // SAFETY: who gave it waits until it is done, for nobody else can take it back now.
+    // SAFETY: the requester waits until it is done, because nobody else can take the request back now.
     let Some(errand) = (unsafe { errand.as_ref() }) else { return };
     errand.result.store(credentials::make(&errand.call) as i64, Relaxed);
     errand.done.store(true, Release);

@@ -1,4 +1,4 @@
-//! CPUs change hands because threads have different identities.
+//! Handing CPUs over because threads have different identities.
 
 use super::{Changed, change, may_change, tie, tracer, untie};
 use crate::base::os;
@@ -13,12 +13,12 @@ use linux::Linux;
 use os::nr;
 use sync::atomic::Ordering::*;
 
-/// Whether a call that changes rights may leave the thread with a host thread of its own.
+/// Whether a call that changes rights may bind the thread to a host thread of its own.
 pub(crate) fn binds(call: &Call) -> bool {
     matches!(call.nr, nr::PTRACE | nr::PERF_EVENT_OPEN | nr::IO_URING_SETUP | nr::IO_URING_REGISTER)
 }
 
-/// The current thread `t` makes a call that changes rights.
+/// Makes a call of the current thread `t` that changes rights.
 pub(crate) fn carry_out_change(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = me.process();
     match call.nr {
@@ -43,15 +43,15 @@ pub(crate) fn carry_out_change(me: &'static Carrier, t: ThreadIdx, call: &Call) 
     };
     let next = Linux(k).rights_done(me.cpu(), result);
     if k.m.identity_of(t) != me.identity.load(Relaxed) {
-        // Another carrier continues the thread, so its state must leave this one's registers. The kernel has saved it
-        // already if it chose anew.
+        // Another carrier continues the thread, so its state must leave this one's registers. If the kernel chose anew,
+        // it has saved the state already.
         k.m.leave_behind(t);
     }
     next
 }
 
-/// The current thread `t` asks the host for something that stays with the host thread that asks: a count of what that
-/// consumes, a ring that it alone may use. So if it gets it, it has this one for itself.
+/// Makes a call of the current thread `t` that asks the host for something bound to the calling host thread: a counter
+/// of what that consumes, a ring that only it may use. On success the thread keeps this carrier for itself.
 fn bind(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let result = credentials::make(call);
     if result >= 0 {
@@ -60,16 +60,17 @@ fn bind(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     me.process().process_done(me.cpu(), result)
 }
 
-/// The chosen thread `t`, which nobody has loaded, has another identity than this carrier: the CPU goes to a carrier
-/// of its own, and this one becomes a spare, or goes where that one was.
+/// The chosen thread `t`, which is not loaded, has another identity than this carrier: hands the CPU to a carrier with
+/// that identity. This one becomes a spare, or takes the other's seat.
 #[cold]
 pub(crate) fn pass_on(me: &'static Carrier, t: ThreadIdx) -> Next {
     let wanted = me.process().m.identity_of(t);
     find(me, wanted).and_then(|free| give_up_seat(me, free, false)).unwrap_or_else(|| scarce::hold_back(me, t, wanted))
 }
 
-/// The CPU is idle. A carrier that is not of the base does not wait on it, if there is another: what has an identity of its own is either
-/// with a thread that has it or a spare, which ends with the last of them.
+/// The CPU is idle: a carrier that does not have the base identity leaves it, if another carrier can wait there.
+/// Carriers of other identities are then either with a thread of that identity or spares, which end with its last
+/// thread.
 #[inline]
 pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
     let base = me.process().m.identities.base.load(Relaxed);
@@ -81,16 +82,16 @@ pub(crate) fn leave_idle(me: &'static Carrier) -> Option<Next> {
 
 /// A carrier that can take a CPU over.
 enum Free {
-    /// Out of the list of spares.
+    /// Taken off the list of spares.
     Spare(&'static Carrier),
-    /// One thread's own. It has no other thread, and is a spare or about to be one: nobody waits for it here, for it may have to
-    /// wait for this carrier in the same way.
+    /// One thread's own. It runs no other thread, and is a spare or about to be one. Do not wait for it, because it may
+    /// have to wait for this carrier in the same way.
     Tied(&'static Carrier),
     /// A carrier that sleeps on an idle CPU.
     Asleep(&'static Carrier, CpuId),
 }
 
-/// A carrier with this identity, if there is one or the host gives us one.
+/// A carrier with this identity, if there is one or the host allows a new one.
 fn find(me: &'static Carrier, wanted: u32) -> Option<Free> {
     if let Some(carrier) = tied_carrier(me.process(), wanted) {
         return Some(Free::Tied(carrier));
@@ -116,7 +117,7 @@ fn give_up_seat(me: &'static Carrier, free: Free, has_run: bool) -> Option<Next>
     Some(become_spare(me))
 }
 
-/// A carrier that is free, for it was taken out of the list, gets the CPU.
+/// Hands the CPU to a carrier that was taken off the list of spares.
 pub(super) fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier, has_run: bool) -> Next {
     let (k, cpu) = (me.process(), me.cpu());
     k.seat_is_passed_on(cpu, owner_of(me), has_run);
@@ -125,7 +126,7 @@ pub(super) fn give_up_seat_to(me: &'static Carrier, carrier: &Carrier, has_run: 
     become_spare(me)
 }
 
-/// The thread that is tied to this carrier, the caller.
+/// The thread that is tied to the calling carrier.
 fn owner_of(me: &Carrier) -> Option<ThreadIdx> {
     (me.untied.load(Relaxed) != NO_IDENTITY).then(|| ThreadIdx(me.owner.load(Relaxed)))
 }
@@ -135,7 +136,7 @@ fn become_spare(me: &'static Carrier) -> Next {
     me.gs.pending.store(0, Relaxed);
     let m = &me.process().m;
     m.carriers.give_spare(me);
-    // The last thread that had it may have gone while this carrier was no spare.
+    // The last thread with this identity may have ended while this carrier was not a spare.
     let mine = me.identity.load(SeqCst);
     {
         let table = m.identities.lock();
@@ -147,13 +148,13 @@ fn become_spare(me: &'static Carrier) -> Next {
     wait_for_seat(me)
 }
 
-/// The one carrier with this identity, if it is one's that is tied to it.
+/// The only carrier with this identity, if it is tied to a thread.
 fn tied_carrier(k: &Process, wanted: u32) -> Option<&'static Carrier> {
     k.m.identities.lock().untied(wanted)?;
     (0..k.m.carriers.count()).map(|i| k.m.carriers.get(i)).find(|c| c.identity.load(SeqCst) == wanted)
 }
 
-/// A carrier that is free, with that identity or about to have it. `None` if the host gives us no more.
+/// A free carrier that has this identity or is about to. `None` if the host allows no more.
 fn carrier_of(me: &'static Carrier, wanted: u32) -> Option<&'static Carrier> {
     let m = &me.process().m;
     let (all, carriers) = (&m.identities, &m.carriers);

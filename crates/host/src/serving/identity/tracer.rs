@@ -1,16 +1,17 @@
 //! Requests of tracers, and what must be done by the host thread that a tracer knows.
 //!
-//! The host takes a request from one host thread only, the tracer that the tracee knows (`ptrace_check_attach`): the one
-//! that attached or, for a child that asked to be traced (PTRACE_TRACEME), the one that made the fork (`real_parent`). So a
-//! thread is **tied** to its carrier by its first request that succeeds, and forks there, too. What was forked before is
-//! found when a request answers ESRCH: the host says which of our host threads is the tracer. An untied thread goes on
-//! there and is tied to that one, if nobody needs it: it is a spare, or sleeps on an idle CPU, with whose seat the caller's
-//! is exchanged. Otherwise that host thread makes the request for us, in the handler of a signal that finds it
-//! wherever it is. A fork itself costs a store; which of its children wants to be traced is not known
-//! then, and most want not.
+//! The host accepts a request only from one host thread, the tracer that the tracee knows (`ptrace_check_attach`): the
+//! one that attached or, for a child that asked to be traced (PTRACE_TRACEME), the one that forked it (`real_parent`).
+//! So a thread is **tied** to its carrier by its first successful request, and forks there, too. Earlier forks are
+//! found when a request returns ESRCH: the host says which of our host threads is the tracer. An untied thread moves
+//! there and is tied to that carrier if nobody needs it, which means that it is a spare, or sleeps on an idle CPU, with
+//! whose seat the caller's is exchanged. Otherwise that host thread makes the request for us, in the handler of a
+//! signal that finds it wherever it is. A fork itself costs a store: whether the child wants to be traced is not known
+//! then, and most do not.
 //!
-//! The other way round, a tracer that does not follow clones knows the **first host thread** of its tracee, and that
-//! alone is still traced after an exec. So a main thread that asks to be traced or that executes a program goes there first.
+//! Conversely, a tracer that does not follow clones knows only the **first host thread** of its tracee, and only that
+//! one is still traced after an exec. So a main thread that asks to be traced or that executes a program moves there
+//! first.
 
 use super::seats::give_up_seat_to;
 use super::tie;
@@ -28,10 +29,10 @@ use ids::ThreadIdx;
 use kernel::{Call, Next};
 use sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 
-/// How often a carrier is asked for that other threads may keep busy for ever.
+/// How often to ask for a carrier that other threads may keep busy for ever.
 const ROUNDS_BESIDE_OTHERS: u32 = 10;
 
-/// The current thread `t` makes a request.
+/// Makes a tracer's request of the current thread `t`.
 pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     let k = me.process();
     if call.args[0] == PTRACE_TRACEME {
@@ -65,7 +66,7 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
     k.process_done(me.cpu(), result)
 }
 
-/// The carrier that is the tracee's tracer for the host, if it is not `me`.
+/// The carrier that the host considers the tracee's tracer, if it is not `me`.
 fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier> {
     if [PTRACE_ATTACH, PTRACE_SEIZE].contains(&call.args[0]) {
         return None;
@@ -80,10 +81,10 @@ fn tracer_of(me: &Carrier, t: ThreadIdx, call: &Call) -> Option<&'static Carrier
     ours.find(|c| c.tid.load(Acquire) == tid && c.tracing.may_be_parent(k.tid(t)))
 }
 
-/// Moves the main thread `t`, current on the caller's CPU, to the process's first host thread, where it makes its
-/// call again. `None` if it is there, or cannot be moved.
+/// Moves the main thread `t`, current on the caller's CPU, to the process's first host thread, where it makes its call
+/// again. `None` if it is there already, or cannot be moved.
 pub(crate) fn to_first(me: &'static Carrier, t: ThreadIdx) -> Option<Next> {
-    /// About a second, more than a host thread without work takes to its sleep.
+    /// About a second, longer than an idle host thread takes to go to sleep.
     const ROUNDS: u32 = 20_000;
     let k = me.process();
     if me.is_first() || k.tid(t).0 != k.m.pid {
@@ -103,7 +104,7 @@ pub(crate) fn to_first(me: &'static Carrier, t: ThreadIdx) -> Option<Next> {
     None
 }
 
-/// Moves the current thread `t` to that very carrier, where it makes its call again. `None` if that one has other
+/// Moves the current thread `t` to the carrier `to`, where it makes its call again. `None` if that one has other
 /// credentials or is busy with a thread or a host call.
 fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<Next> {
     let k = me.process();
@@ -120,7 +121,7 @@ fn go_on_at(me: &'static Carrier, t: ThreadIdx, to: &'static Carrier) -> Option<
     Some(if is_spare { give_up_seat_to(me, to, true) } else { scarce::exchanged(me, to, other) })
 }
 
-/// Has that carrier make the request, wherever it is. ESRCH if it ends first, because then it traces nothing.
+/// Makes that carrier make the request, wherever it is. ESRCH if it ends first, because then it traces nothing.
 fn ask(tracer: &Carrier, call: &Call) -> isize {
     let errand = Errand { call: *call, result: AtomicI64::new(0), done: AtomicBool::new(false) };
     let at = core::ptr::from_ref(&errand).cast_mut();

@@ -1,4 +1,4 @@
-//! Urgency along chains: a waiter lends it to the owner, and the owner, if it waits itself, to the next.
+//! Urgency along chains: a waiter boosts the owner, and the owner, if it waits itself, the next owner.
 
 use super::later::LaterKicks;
 use super::turnstile::{Key, PiState};
@@ -11,8 +11,8 @@ use sync::atomic::{Ordering::*, fence};
 const CHAIN_MAX: usize = 1024;
 
 impl<M: Machine> Kernel<M> {
-    /// Whether `t` would wait for itself if it waited for a lock of `owner`; a chain too long to
-    /// tell counts as one (`rt_mutex_adjust_prio_chain`: EDEADLK for both).
+    /// Whether `t` would wait for itself if it waited for a lock of `owner`. A chain that is too long to follow counts
+    /// as one that does (`rt_mutex_adjust_prio_chain`: EDEADLK for both).
     pub(super) fn would_deadlock(&self, _pi: &PiState, owner: ThreadIdx, t: ThreadIdx) -> bool {
         let mut at = owner;
         for _ in 0..CHAIN_MAX {
@@ -27,8 +27,8 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// The waiters of `owner` have changed: its urgency follows, and that of the owners
-    /// behind it, as far as anything changes.
+    /// The waiters of `owner` have changed: updates its urgency, and that of the owners behind it, as far as anything
+    /// changes.
     pub(super) fn follow_chain(&self, pi: &mut PiState, owner: ThreadIdx, kicks: &mut LaterKicks<'_, M>) {
         let now = self.now();
         let mut at = owner;
@@ -42,8 +42,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The urgency of `t` may have changed. If so and if `t` waits, it takes a new place, and the owner of its lock is
-    /// the next in the chain.
+    /// Moves `t`, if it waits, to the place of its present urgency. Returns the owner of its lock, the next in the
+    /// chain, if that changed anything.
     fn change_place(&self, pi: &mut PiState, t: ThreadIdx) -> Option<ThreadIdx> {
         let ts = self.turnstile_of(t)?;
         let key = Key::of(self.sched.urgency(t));
@@ -55,8 +55,8 @@ impl<M: Machine> Kernel<M> {
         Some(self.owner_of(ts))
     }
 
-    /// The attributes of `t` have been changed (`rt_mutex_adjust_pi`). If it begins to wait at
-    /// this moment, either it is seen here or it has seen its new urgency.
+    /// The attributes of `t` have been changed (`rt_mutex_adjust_pi`). If it begins to wait at the same time, either
+    /// its wait is seen here or it has seen its new urgency.
     pub(crate) fn pi_urgency_changed(&self, cpu: CpuId, t: ThreadIdx) {
         fence(SeqCst);
         if !self.thread(t).pi.waits() {

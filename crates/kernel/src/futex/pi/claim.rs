@@ -10,12 +10,12 @@ use abi::Errno;
 use abi::futex::{FUTEX_OWNER_DIED, FUTEX_TID_MASK, FUTEX_WAITERS};
 use ids::{ThreadIdx, Tid};
 
-/// A lock that is not to be had at once.
+/// A lock that cannot be taken at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Contended {
     /// Others wait already.
     At(TurnstileId),
-    /// This would be the first to wait for a lock whose word names this owner.
+    /// The claimer would be the first to wait for a lock whose word names this owner.
     By(ThreadIdx, Tid),
 }
 
@@ -28,13 +28,12 @@ pub(super) enum Claim {
     Contended(Contended),
 }
 
-/// Why there is no answer.
+/// Why a claim has no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
     /// With this error.
     With(Errno),
-    /// The word was changed by others all the time, or its owner is just going: try again,
-    /// without the locks.
+    /// Others kept changing the word, or its owner is exiting: try again without the locks.
     TryAgain,
 }
 
@@ -45,8 +44,8 @@ impl<E: Into<Errno>> From<E> for Refused {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Claims the lock at `addr` for `who`, under the lock of its bucket. With `set_waiters` the
-    /// word gets FUTEX_WAITERS even if it was free.
+    /// Claims the lock at `addr` for `who`, under the lock of its bucket. With `set_waiters`, FUTEX_WAITERS is set even
+    /// if the lock was free.
     pub(super) fn claim(
         &self,
         bucket: &Bucket<'_>,
@@ -88,17 +87,16 @@ impl<M: Machine> Kernel<M> {
         Err(Refused::TryAgain)
     }
 
-    /// The word must agree with the turnstile, or the program has meddled
-    /// (`attach_to_pi_state`, states 6, 9 and 10). A dying owner has taken its id out of the
-    /// word before it hands the turnstile over.
+    /// The word must agree with the turnstile; otherwise the program has tampered with it (`attach_to_pi_state`, states
+    /// 6, 9 and 10). A dying owner removes its id from the word before it hands the turnstile over.
     fn check_turnstile(&self, ts: TurnstileId, word: u32) -> Result<(), Errno> {
         let owner = word & FUTEX_TID_MASK;
         let dying = word & FUTEX_OWNER_DIED != 0 && owner == 0;
         if dying || owner == self.tid(self.owner_of(ts)).0 as u32 { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    /// The word names no thread of this process, or one that has released everything: ESRCH, unless it names another
-    /// by now (`handle_exit_race`).
+    /// The word names no thread of this process, or one that has released everything: ESRCH, unless the word names
+    /// another by now (`handle_exit_race`).
     fn owner_gone(&self, addr: u64, owner: u32) -> Refused {
         match self.load_u32(addr) {
             Err(_) => Refused::With(Errno::EFAULT),

@@ -1,4 +1,4 @@
-//! Work that is due once the locks are released: wake-ups and kicks are host calls, and none is made under a lock.
+//! Work deferred until the locks are released: wake-ups and kicks are host calls, which are not made under a lock.
 
 use crate::futex::wake::Batch;
 use crate::machine::Machine;
@@ -29,7 +29,7 @@ impl<M: Machine> sched::Kick for LaterKicks<'_, M> {
     }
 }
 
-/// Everything owed.
+/// All deferred work.
 pub(in crate::futex) struct Later<'a, M: Machine> {
     pub(super) kicks: LaterKicks<'a, M>,
     pub(super) batch: Batch,
@@ -43,7 +43,7 @@ impl<M: Machine> Kernel<M> {
         Later { kicks, batch: Batch::new(), owner: None }
     }
 
-    /// Does what is owed. No lock is held.
+    /// Does the deferred work. No lock is held.
     pub(in crate::futex) fn settle(&self, cpu: CpuId, later: Later<'_, M>) {
         let LaterKicks { mut now, cpus, len } = later.kicks;
         for &cpu in &cpus[..len] {

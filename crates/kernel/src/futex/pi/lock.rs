@@ -35,8 +35,8 @@ impl<M: Machine> Kernel<M> {
         Out::Blocked
     }
 
-    /// Takes the lock if it is to be had: also one whose owner died, which a program alone
-    /// cannot tell from a taken one. EAGAIN if not; the word has FUTEX_WAITERS then.
+    /// Takes the lock if it can: also one whose owner died, which a program alone cannot tell from a taken one. EAGAIN
+    /// if not; the word has FUTEX_WAITERS then.
     pub(crate) fn futex_trylock_pi(&self, t: ThreadIdx, addr: u64) -> Out {
         let claim = {
             let bucket = self.futexes.lock(addr);
@@ -56,9 +56,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread that waits for a lock has been chosen. It has the lock if it was taken out of
-    /// the queue; else it may leave for its deadline or a signal, after which it always tries
-    /// again (`-ERESTARTNOINTR`).
+    /// A thread that waits for a lock has been chosen. It owns the lock if it was taken out of the queue. Otherwise it
+    /// may leave at its deadline or for a signal, after which it always tries again (`-ERESTARTNOINTR`).
     pub(crate) fn futex_pi_finished(&self, t: ThreadIdx) -> Option<isize> {
         self.lock_wait_finished(t, Errno::ERESTARTNOINTR)
     }

@@ -17,12 +17,12 @@
 //! # Locks
 //! bucket(s) → [`PiState`] → run queue.
 //!
-//! 1. *The bucket of a word* guards the word's protocol: whether there is a turnstile, its owner, joining and leaving. A
-//!    waiter's own node stands in the bucket's queue with [`Role::Pi`](super::queue::Role); that is how a word finds its
-//!    turnstile, and how FUTEX_WAKE notices a misuse.
-//! 2. *One lock for all turnstiles of the process*, [`PiState`], guards links and urgencies. A chain crosses turnstiles of
-//!    many words; with a lock each, a walk would go against the lock order (Linux drops, retries and revalidates at each step,
-//!    `rt_mutex_adjust_prio_chain`).
+//! 1. *The bucket of a word* guards the word's protocol: whether there is a turnstile, its owner, joining and leaving.
+//!    A waiter's own node is in the bucket's queue with [`Role::Pi`](super::queue::Role), which leads from a word to
+//!    its turnstile and lets FUTEX_WAKE detect misuse.
+//! 2. *One lock for all turnstiles of the process*, [`PiState`], guards links and urgencies. A chain crosses turnstiles
+//!    of many words; with a lock for each, a walk would violate the lock order (Linux drops, retries and revalidates at
+//!    each step, `rt_mutex_adjust_prio_chain`).
 //! 3. It is taken by threads that wait for a contended lock with inheritance, end such a wait or hand such a lock over, and by
 //!    changes of a thread in such a wait. Plain futexes, switches, wake-ups, ticks, and exits of threads that own no contended
 //!    lock never take it. User memory is not touched under it.

@@ -19,11 +19,11 @@ use abi::Errno;
 use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
-/// One waiter's turn.
+/// The result for one waiter.
 enum Step {
     /// The waiter has the lock now, or waits for it.
     Moved,
-    /// No more.
+    /// There are no more waiters.
     End,
 }
 
@@ -76,15 +76,15 @@ impl<M: Machine> Kernel<M> {
         self.lock_wait_finished(t, Errno::EAGAIN)
     }
 
-    /// Gives the lock at `a.to` to the first waiter at `a.from`, or makes it wait for that lock,
-    /// and makes up to `a.moved` others wait for it (`futex_requeue` with `requeue_pi`).
+    /// Gives the lock at `a.to` to the first waiter at `a.from`, or makes it wait for that lock, and makes up to
+    /// `a.moved` others wait for it (`futex_requeue` with `requeue_pi`).
     pub(crate) fn futex_requeue_pi(&self, cpu: CpuId, t: ThreadIdx, a: RequeueArgs) -> Out {
         let mut later = self.later(cpu);
         let mut two = self.futexes.lock_two(a.from, a.to);
         if let Err(e) = self.check_expected(&a) {
             return e.into();
         }
-        // Before it is known whether anybody waits (`futex_proxy_trylock_atomic`).
+        // Checked before it is known whether anybody waits (`futex_proxy_trylock_atomic`).
         if self.load_u32(a.to).is_err() {
             return Errno::EFAULT.into();
         }
@@ -104,7 +104,7 @@ impl<M: Machine> Kernel<M> {
         self.settle(cpu, later);
         match round {
             Round::Done(result) => Out::Done(result),
-            // Not even one: everything is compared again.
+            // Not even one was moved: compare everything again.
             Round::More(rest) if rest.done == 0 => self.start_over(t),
             Round::More(rest) => self.begin_work(t, rest),
         }
@@ -140,8 +140,7 @@ impl<M: Machine> Kernel<M> {
         if left.count == 0 { Round::Done(left.done as isize) } else { Round::More(left) }
     }
 
-    /// The first waiter's turn. EINVAL if it waits for something else
-    /// (`futex_proxy_trylock_atomic`).
+    /// Handles the first waiter. EINVAL if it waits for something else (`futex_proxy_trylock_atomic`).
     fn requeue_pi_one(&self, two: &mut Two<'_>, left: &Rest, later: &mut Later<'_, M>) -> Result<Step, Refused> {
         let early = |id| (self.node(id).joined.load(Relaxed).wrapping_sub(left.before) as i32) < 0;
         let first = self.waiters(&two.first, left.addr).find(|&id| early(id));

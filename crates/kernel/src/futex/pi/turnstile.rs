@@ -1,12 +1,10 @@
-//! Turnstiles: where threads wait for a lock with inheritance.
+//! Turnstiles: the wait queues of PI locks.
 //!
-//! There are never more turnstiles in use than threads that wait, so each thread brings one
-//! along: the first time a slot's thread has to wait, the turnstile that lies in the
-//! slot goes into a common pool for good (the idea of Solaris's turnstiles, which threads
-//! lend to locks). So waiting for a lock cannot fail for want of memory.
+//! There are never more turnstiles in use than waiting threads, so each thread provides one: the first time a slot's
+//! thread has to wait, the slot's turnstile goes into a common pool for good (as in Solaris, where threads lend
+//! turnstiles to locks). So waiting for a lock cannot fail for lack of memory.
 //!
-//! All words are written under [`PiState`]'s lock, whose content is the argument `pi` here,
-//! but for those that say otherwise.
+//! All words are written under [`PiState`]'s lock, whose content is the argument `pi` here, except where noted.
 
 use crate::Kernel;
 use crate::futex::queue::NONE;
@@ -36,7 +34,7 @@ pub(super) struct Key(u64);
 const RT: u64 = 1 << 63;
 
 impl Key {
-    /// The key of fair threads, which equals no urgency at all.
+    /// The key of fair threads, which is the same as no urgency.
     pub const FAIR: Key = Key(u64::MAX);
 
     pub fn of(urgency: Urgency) -> Key {
@@ -48,7 +46,7 @@ impl Key {
         })
     }
 
-    /// The boost that an owner gets from a waiter of this urgency. Equal shares need none.
+    /// The boost for an owner from a waiter of this urgency. Fair threads give none.
     pub fn boost(self) -> Option<Urgency> {
         match self.0 {
             0 => Some(Urgency::Stop),
@@ -66,11 +64,11 @@ pub struct ThreadPi {
     waits_at: AtomicU32,
     next: AtomicU32,
     prev: AtomicU32,
-    /// The [`Key`] by which it has its place there.
+    /// The [`Key`] of its place there.
     key: AtomicU64,
     /// The first turnstile it owns. Also read without the lock.
     owns: AtomicU32,
-    /// The [`Key`] that others lend the thread.
+    /// The [`Key`] of the boost it has from others.
     boost: AtomicU64,
     /// The thread exits and can no longer become an owner. Written by the thread.
     exiting: AtomicBool,
@@ -110,7 +108,7 @@ impl Default for ThreadPi {
 }
 
 impl ThreadPi {
-    /// The slot has a new thread.
+    /// Resets the state for a new thread in the slot.
     pub(crate) fn reset(&self) {
         self.exiting.store(false, Release);
     }
@@ -127,13 +125,13 @@ impl ThreadPi {
         self.owns.load(SeqCst) != NONE
     }
 
-    /// Whether it waits at a turnstile, if nobody changes that now.
+    /// Whether it waits at a turnstile, if nobody is changing that.
     pub(super) fn waits(&self) -> bool {
         self.waits_at.load(SeqCst) != NONE
     }
 }
 
-/// A turnstile by the slot it lies in.
+/// A turnstile, by the slot it was in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TurnstileId(u32);
 
@@ -171,7 +169,7 @@ impl<M: Machine> Kernel<M> {
         Some((ts, self.turnstile(ts).addr.load(Relaxed)))
     }
 
-    /// A thread that is going to wait lends its turnstile; only the first time matters.
+    /// A thread that is about to wait lends its turnstile; only the first time has an effect.
     pub(super) fn lend_turnstile(&self, pi: &mut PiState, t: ThreadIdx) {
         if !self.thread(t).pi.lent.swap(true, Relaxed) {
             self.free_turnstile(pi, TurnstileId(t.0));
@@ -184,11 +182,11 @@ impl<M: Machine> Kernel<M> {
         pi.free = ts.0;
     }
 
-    /// A turnstile without waiters for a lock that `owner`, known as `tid`, owns; `None` if that
-    /// thread is exiting or gone.
+    /// A turnstile without waiters for a lock that `owner`, with the id `tid`, owns; `None` if that thread is exiting
+    /// or gone.
     ///
-    /// The owner does not hold our lock when it exits, so both sides say first what they do
-    /// and then look at what the other has said.
+    /// The owner does not hold our lock when it exits, so each side first announces what it does and then checks what
+    /// the other has announced.
     pub(super) fn new_turnstile(&self, pi: &mut PiState, addr: u64, owner: ThreadIdx, tid: i32) -> Option<TurnstileId> {
         let ts = TurnstileId(pi.free);
         let turnstile = self.turnstile(ts);
@@ -231,21 +229,21 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `to` becomes the owner.
+    /// Makes `to` the owner.
     pub(super) fn pass_turnstile(&self, pi: &mut PiState, ts: TurnstileId, to: ThreadIdx) {
         self.disown(pi, ts);
         self.give_turnstile(pi, ts, to);
     }
 
-    /// A thread begins to wait. Its place is by its urgency after it can be seen to wait, so
-    /// that a change of its urgency is seen either here or by the changer.
+    /// A thread begins to wait. It takes its place only after it is seen to wait, so that a concurrent change of its
+    /// urgency is seen either here or by whoever changes it.
     pub(super) fn join(&self, pi: &mut PiState, ts: TurnstileId, t: ThreadIdx) {
         self.thread(t).pi.waits_at.store(ts.0, SeqCst);
         fence(SeqCst);
         self.take_place(pi, ts, t, Key::of(self.sched.urgency(t)));
     }
 
-    /// Takes the place behind everybody at least as urgent.
+    /// Takes the place behind all that are at least as urgent.
     pub(super) fn take_place(&self, _pi: &mut PiState, ts: TurnstileId, t: ThreadIdx, key: Key) {
         let (turnstile, me) = (self.turnstile(ts), &self.thread(t).pi);
         me.key.store(key.0, Relaxed);
@@ -263,7 +261,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives the place up, still waiting.
+    /// Leaves the place, but keeps waiting.
     pub(super) fn leave_place(&self, _pi: &mut PiState, ts: TurnstileId, t: ThreadIdx) {
         let (turnstile, me) = (self.turnstile(ts), &self.thread(t).pi);
         let (prev, next) = (me.prev.load(Relaxed), me.next.load(Relaxed));
@@ -277,8 +275,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread no longer waits: whether somebody else still does. If not, the turnstile is
-    /// free again and its owner no longer its owner.
+    /// A thread no longer waits; returns whether others still do. If not, frees the turnstile, and its owner no longer
+    /// owns it.
     pub(super) fn leave(&self, pi: &mut PiState, ts: TurnstileId, t: ThreadIdx) -> bool {
         self.leave_place(pi, ts, t);
         self.thread(t).pi.waits_at.store(NONE, Relaxed);
@@ -295,7 +293,7 @@ impl<M: Machine> Kernel<M> {
         Key(self.thread(t).pi.key.load(Relaxed))
     }
 
-    /// Notes what `owner` gets from the waiters of all its locks: the new boost if it has changed.
+    /// Records the boost of `owner` from the waiters of all its locks; returns it if it has changed.
     pub(super) fn update_boost(&self, _pi: &mut PiState, owner: ThreadIdx) -> Option<Key> {
         let me = &self.thread(owner).pi;
         let mut best = Key::FAIR;

@@ -16,8 +16,8 @@ use ids::{CpuId, ThreadIdx};
 use sync::atomic::Ordering::*;
 
 impl<M: Machine> Kernel<M> {
-    /// `futex_unlock_pi`: EPERM if the caller's id is not in the word, EINVAL if word and
-    /// turnstile disagree or somebody waits there without inheritance.
+    /// `futex_unlock_pi`: EPERM if the caller's id is not in the word, EINVAL if word and turnstile disagree or a plain
+    /// waiter waits there.
     pub(crate) fn futex_unlock_pi(&self, cpu: CpuId, t: ThreadIdx, addr: u64) -> Out {
         let me = self.tid(t).0 as u32;
         let Ok(word) = self.load_u32(addr) else { return Errno::EFAULT.into() };
@@ -41,8 +41,8 @@ impl<M: Machine> Kernel<M> {
         let ts = self.turnstile_of(self.thread_of(first)).filter(|_| self.node(first).role() == Role::Pi);
         let Some(ts) = ts.filter(|&ts| self.owner_of(ts) == t) else { return Errno::EINVAL.into() };
         let top = self.top_waiter(&self.futexes.pi.lock(), ts);
-        // The top waiter can change by urgency alone, without the bucket's lock. That it was the
-        // top one a moment ago is good enough.
+        // The top waiter can change with an urgency, without the bucket's lock. One that was the top waiter a moment
+        // ago is good enough.
         match self.write_owner(addr, self.tid(top).0 as u32 | FUTEX_WAITERS, |w| w & FUTEX_TID_MASK == me) {
             Ok(()) => self.hand_over(&mut bucket, ts, top, &mut later),
             Err(e) => return e.into(),
@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
         Out::Done(0)
     }
 
-    /// Writes a new owner into a word as long as it is fit for that: EINVAL if not.
+    /// Writes a new owner into a word if its value is `fit`; otherwise EINVAL.
     fn write_owner(&self, addr: u64, new: u32, fit: impl Fn(u32) -> bool) -> Result<(), Errno> {
         for _ in 0..CAS_TRIES_MAX {
             let word = self.load_u32(addr)?;
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
         }
-        // Only the owner may change a word with its id in it, but for setting FUTEX_WAITERS, once.
+        // Only the owner may change a word with its id, except to set FUTEX_WAITERS once.
         Err(Errno::EINVAL)
     }
 
@@ -88,13 +88,13 @@ impl<M: Machine> Kernel<M> {
         if !self.thread(t).pi.begin_exit() {
             return;
         }
-        // No lock can be added any more, so this ends.
+        // Ends, because no lock can be added any more.
         loop {
             let owned = self.first_owned(&self.futexes.pi.lock(), t);
             let Some((ts, addr)) = owned else { return };
             let mut later = self.later(cpu);
             let mut bucket = self.futexes.lock(addr);
-            // The turnstile's waiters may have left meanwhile.
+            // The turnstile's waiters may have left since.
             if self.first_owned(&self.futexes.pi.lock(), t) == Some((ts, addr)) {
                 self.bequeath(&mut bucket, ts, addr, &mut later);
             }
@@ -103,8 +103,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Hands a dead owner's lock over. If its word cannot be written, the waiter learns that
-    /// (EFAULT) and the next one inherits (`fixup_pi_state_owner`).
+    /// Hands a dead owner's lock over. If its word cannot be written, the waiter gets EFAULT and the next one inherits
+    /// the lock (`fixup_pi_state_owner`).
     fn bequeath(&self, bucket: &mut Bucket<'_>, ts: TurnstileId, addr: u64, later: &mut Later<'_, M>) {
         let top = self.top_waiter(&self.futexes.pi.lock(), ts);
         let new = self.tid(top).0 as u32 | FUTEX_WAITERS | FUTEX_OWNER_DIED;

@@ -1,13 +1,13 @@
 //! Where stacks come from.
 //!
-//! **With markers.** Small stacks are cut from chunks that are writable and covered by markers as a whole, so
-//! to map one costs nothing and to open it is one call of the host. Larger ones are mapped one by one, without
-//! access and without reserving memory, so that a chunk, an opened stack and the next opened stack merge.
+//! **With markers.** Small stacks are cut from chunks that are writable and completely covered by markers, so mapping
+//! one costs nothing and opening it is one host call. Larger ones are mapped individually, without access and without
+//! reserving memory, so that a chunk, an opened stack and the next opened stack merge.
 //!
-//! **Without markers** (before Linux 6.13, or if asked for) a guard is a mapping. Stacks get such guards while
-//! they leave enough of `vm.max_map_count` to the program. Beyond that a stack has a gap of [`GAP`] bytes below it
-//! that nothing else uses: an overflow is not noticed, but meets no other stack for as long. Such stacks are
-//! writable from the beginning, and only given back and used again when they are freed: each hole would be a mapping more.
+//! **Without markers** (before Linux 6.13, or on request) a guard is a mapping. Stacks get such guards while they leave
+//! enough of `vm.max_map_count` to the program. Beyond that, a stack has a gap of [`GAP`] bytes below it that nothing
+//! else uses: an overflow is not detected, but hits no other stack within that distance. Such stacks are writable from
+//! the beginning, and are only emptied and reused when freed, because each hole would be another mapping.
 
 use super::{Kind, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MAP_NORESERVE, PROT_NONE, PROT_READ_WRITE};
 use crate::{Host, Linux, facts};
@@ -35,11 +35,11 @@ enum Guards {
     #[default]
     Unknown,
     Markers,
-    /// With so many mappings at most.
+    /// At most this many mappings.
     Mappings(u64),
 }
 
-/// Address space that is set aside for stacks.
+/// Address space reserved for stacks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reserve {
     guards: Guards,
@@ -47,7 +47,7 @@ pub(super) struct Reserve {
     fresh: (u64, u64),
     /// Freed stacks that could not be unmapped, by length.
     free: BTreeMap<u64, Vec<u64>>,
-    /// How many stacks have guards that are mappings: those that were mapped without access, and those that were not.
+    /// How many stacks have guards that are mappings: those mapped without access, and those mapped open.
     mapped: [u64; 2],
 }
 
@@ -64,8 +64,8 @@ impl Reserve {
         self.free.get_mut(&len)?.pop()
     }
 
-    /// Counts one more stack with a guard of its own, if there may be one. Each is two mappings. A stack that is
-    /// mapped open, as for the handlers of Rust's threads, is small and rarely overflows: those have an eighth of
+    /// Counts another stack with a guard of its own, if one is allowed. Each takes two mappings. A stack that is mapped
+    /// open, as for the signal handlers of Rust's threads, is small and rarely overflows: those may use an eighth of
     /// all mappings, the others five eighths, and a quarter is left to the program.
     fn count(&mut self, opened: bool, mappings: u64) -> bool {
         let most = if opened { mappings / 8 } else { mappings / 8 * 5 };
@@ -75,7 +75,7 @@ impl Reserve {
         may
     }
 
-    /// Cuts `len` bytes from the top of the chunk, as stacks are laid out by the host.
+    /// Cuts `len` bytes from the top of the chunk: the host also places stacks downwards.
     fn cut(&mut self, len: u64) -> Option<u64> {
         let (low, high) = self.fresh;
         let at = high.checked_sub(len).filter(|&at| at >= low)?;
@@ -127,7 +127,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A small stack, all of which is covered by markers.
+    /// A small stack, completely covered by markers.
     fn hidden_stack(&self, reserve: &mut Reserve, len: u64) -> Option<u64> {
         if let Some(at) = reserve.take_free(len).or_else(|| reserve.cut(len)) {
             return Some(at);
@@ -142,10 +142,10 @@ impl<M: Host> Linux<'_, M> {
         reserve.cut(len)
     }
 
-    /// A stack that is covered by markers is given to the program.
+    /// Gives the program a stack that is covered by markers.
     fn show_stack(&self, at: u64, len: u64, opened: bool) -> Option<(u64, Kind)> {
         if opened && self.madvise(at, len, MADV_GUARD_REMOVE).is_err() {
-            // The memory has been locked.
+            // The memory is locked.
             let _ = self.unmap(at, len);
             return None;
         }
@@ -159,14 +159,14 @@ impl<M: Host> Linux<'_, M> {
             return Some(at + GAP);
         }
         let chunk = self.new_chunk(APART_CHUNK, false)?;
-        // Otherwise one huge page could become the memory of several stacks.
+        // Otherwise one huge page could span several stacks.
         let _ = self.madvise(chunk, APART_CHUNK, MADV_NOHUGEPAGE);
         reserve.fresh = (chunk, chunk + APART_CHUNK);
         reserve.cut(with_gap).map(|at| at + GAP)
     }
 
-    /// A mapping that is writable, and covered by markers. `None` also while new memory is locked: it would
-    /// be filled at once.
+    /// A writable mapping, covered by markers if asked for. `None` also while new memory is locked, because it would be
+    /// populated at once.
     fn new_chunk(&self, len: u64, markers: bool) -> Option<u64> {
         let at = self.map(0, len, PROT_NONE, MAP_NORESERVE).ok()?;
         let advice = if markers { MADV_GUARD_INSTALL } else { MADV_DONTNEED };
@@ -178,7 +178,8 @@ impl<M: Host> Linux<'_, M> {
         Some(at)
     }
 
-    /// The guards that the host supports; `None` if that cannot be seen because new memory is locked (`mlockall`).
+    /// The guards that the host supports; `None` if that cannot be determined because new memory is locked
+    /// (`mlockall`).
     fn probe_guards(&self) -> Option<Guards> {
         let at = self.map(0, super::PAGE, PROT_NONE, MAP_NORESERVE).ok()?;
         let found = if self.config().mapped_guards {
@@ -209,8 +210,8 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Gives back the memory that is set aside, because the process is about to lock all memory: stacks made of it
-    /// later would not be resident from the start.
+    /// Unmaps reserved memory, because the process is about to lock all memory: stacks cut from it later would not be
+    /// resident from the start.
     pub(crate) fn drop_reserve(&self) {
         let mut arena = self.state().memory.stacks.hold();
         if arena.reserve.guards == Guards::Markers {

@@ -93,7 +93,7 @@ struct Phase {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Computes for so long.
+    /// Computes for this long.
     Run(Nanos),
     /// Computes until this much time has passed.
     RunFor(Nanos),
@@ -102,7 +102,7 @@ enum Event {
     Timer {
         /// Its number.
         timer: usize,
-        /// Each thread has its own.
+        /// Each thread has its own timer.
         unique: bool,
         period: Nanos,
         absolute: bool,
@@ -170,7 +170,7 @@ impl Workload {
         self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
     }
 
-    /// Its threads, on a machine with so many CPUs.
+    /// The threads, on a machine with this many CPUs.
     pub fn threads(&self, cpus: usize) -> Vec<Thread> {
         let timers = Arc::new(Timers::new(self.timers));
         let names: Arc<[String]> = self.tasks.iter().map(|t| t.name.clone()).collect();

@@ -1,7 +1,7 @@
-//! The actions of a thread of an rt-app file, one after the other, and what is measured of it.
+//! The actions of one thread of an rt-app file in order, and what is measured of it.
 //!
-//! Times count from the beginning of the run. Whoever does the actions tells the time; so the same script drives a
-//! simulated thread and a real one.
+//! Times count from the beginning of the run. The executor of the actions supplies the time, so the same script drives
+//! a simulated thread and a real one.
 
 use super::{Event, Phase, Task, mask};
 use crate::report::Samples;
@@ -18,11 +18,11 @@ pub enum Action {
     SetPolicy(Attr),
     /// Changes the CPUs that it may use.
     SetAffinity(CpuMask),
-    /// Computes for so long.
+    /// Computes for this long.
     Run(Nanos),
     /// Computes until then.
     RunUntil(Nanos),
-    /// Sleeps for so long.
+    /// Sleeps for this long.
     Sleep(Nanos),
     /// Sleeps until then.
     SleepUntil(Nanos),
@@ -62,7 +62,7 @@ pub struct Measured {
     pub wakeup: Samples,
     /// From then until it waited for the next, in nanoseconds.
     pub response: Samples,
-    /// Periods that were over when it asked for the next.
+    /// Periods that had already passed when it asked for the next.
     pub missed: u64,
     /// When its last loop was over.
     pub ended: Nanos,
@@ -70,8 +70,8 @@ pub struct Measured {
     pub refused: Option<isize>,
 }
 
-/// When each shared timer is due next; 0 for one that nobody has used. Two threads that use one at the same moment may
-/// both get the same period, as in rt-app.
+/// When each shared timer is due next; 0 for an unused one. Two threads that use one at the same moment may both get
+/// the same period, as in rt-app.
 #[derive(Debug)]
 pub struct Timers(Box<[AtomicU64]>);
 
@@ -101,7 +101,7 @@ pub struct Script {
     /// The mask outside of phases with one of their own.
     mask: CpuMask,
     narrowed: bool,
-    /// When each timer of its own is due.
+    /// When each of its own timers is due.
     due: Vec<Option<Nanos>>,
     /// When its first phase began, and when the present round of a phase did.
     began: Option<Nanos>,

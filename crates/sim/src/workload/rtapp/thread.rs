@@ -6,7 +6,7 @@ use crate::user::{Program, Step, View, Who};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Everybody who waits.
+/// All waiters.
 const ALL: u32 = i32::MAX as u32;
 
 pub(super) struct Simulated {

@@ -1,4 +1,4 @@
-//! Timers that go on where others were dumped, and what of it a CPU is told.
+//! Timers that continue where others were dumped, and the changes of a CPU's expiry that follow.
 
 use super::*;
 use std::vec::Vec;
