@@ -6,9 +6,10 @@ use crate::machine::{ask, host};
 use abi::args::{
     AT_FDCWD, CAP_SYS_NICE, CAP_SYS_RESOURCE, F_DUPFD_CLOEXEC, F_GETFL, IPC_STAT, O_CLOEXEC, O_NONBLOCK, POLLIN,
     POLLOUT, RLIMIT_NICE, RLIMIT_NOFILE, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RWF_NOWAIT, S_IFIFO, S_IFMT, S_IFREG,
-    SO_ACCEPTCONN, SO_DOMAIN, SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOL_SOCKET,
+    SO_ACCEPTCONN, SO_DOMAIN, SO_ERROR, SO_PROTOCOL, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM,
+    SOL_SOCKET,
 };
-use abi::nr;
+use abi::{Errno, nr};
 use core::ffi::CStr;
 use core::fmt::Write;
 use ids::Nanos;
@@ -70,8 +71,12 @@ pub(crate) fn is_nonblocking_pipe(m: &impl Host, fd: u64) -> bool {
 }
 
 fn socket_option<const SIZE: usize>(m: &impl Host, fd: u64, option: u64) -> Option<[u8; SIZE]> {
+    option_of(m, fd, SOL_SOCKET, option)
+}
+
+fn option_of<const SIZE: usize>(m: &impl Host, fd: u64, level: u64, option: u64) -> Option<[u8; SIZE]> {
     let (mut value, mut size) = ([0; SIZE], (SIZE as u32).to_le_bytes());
-    let args = &mut [Word(fd), Word(SOL_SOCKET), Word(option), Out(&mut value), Out(&mut size)];
+    let args = &mut [Word(fd), Word(level), Word(option), Out(&mut value), Out(&mut size)];
     (ask(m, nr::GETSOCKOPT, args) == 0).then_some(value)
 }
 
@@ -98,6 +103,36 @@ pub(crate) fn socket_time_limit(m: &impl Host, fd: u64, sending: bool) -> Option
 pub(crate) fn is_tcp(m: &impl Host, fd: u64) -> bool {
     const IPPROTO_TCP: u32 = 6;
     socket_option(m, fd, SO_PROTOCOL).is_some_and(|bytes| u32::from_le_bytes(bytes) == IPPROTO_TCP)
+}
+
+/// What a TCP socket does about a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TcpState {
+    /// It has begun one that is not made yet.
+    Connecting,
+    /// It has none.
+    Closed,
+    Other,
+}
+
+/// The state of a TCP socket; `None` for what is none.
+pub(crate) fn tcp_state(m: &impl Host, fd: u64) -> Option<TcpState> {
+    const SOL_TCP: u64 = 6;
+    const TCP_INFO: u64 = 11;
+    const SYN_SENT: u8 = 2;
+    const SYN_RECEIVED: u8 = 3;
+    const CLOSE: u8 = 7;
+    // The first byte of `struct tcp_info`.
+    option_of(m, fd, SOL_TCP, TCP_INFO).map(|[state]| match state {
+        SYN_SENT | SYN_RECEIVED => TcpState::Connecting,
+        CLOSE => TcpState::Closed,
+        _ => TcpState::Other,
+    })
+}
+
+/// The error that a socket has to tell, which is then told.
+pub(crate) fn take_socket_error(m: &impl Host, fd: u64) -> Option<Errno> {
+    socket_option(m, fd, SO_ERROR).map(i32::from_le_bytes).filter(|&error| error != 0).map(Errno)
 }
 
 /// Whether `fd` is a listening socket.

@@ -23,8 +23,6 @@ use kernel::machine::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
 
-const AF_INET: u16 = 2;
-const AF_INET6: u16 = 10;
 /// When poll(2) reports a pipe writable, at least this many bytes fit.
 const PIPE_BUF: u64 = 4096;
 /// The most messages that `sendmmsg(2)` sends (`UIO_MAXIOV`).
@@ -159,7 +157,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// Makes a call that should not wait but might; EINTR if it did.
-    fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
+    pub(crate) fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
         const LIMIT: Nanos = Nanos::from_millis(1);
         self.lend_timer(cpu);
         self.m.host_call(call.nr, &mut call.args.map(Word), Some(LIMIT))
@@ -408,22 +406,6 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// `connect(2)`: a blocking one continues when it is interrupted, and the next call returns its result.
-    fn try_connect(&self, cpu: CpuId, call: &Call) -> Tried {
-        let [fd, address, ..] = call.args;
-        let by_internet = self.get::<u64>(address).is_ok_and(|word| matches!(word as u16, AF_INET | AF_INET6));
-        if !by_internet || !self.is_crowd() {
-            return Tried::MustWait;
-        }
-        if self.is_nonblocking(fd) {
-            return Tried::Done(self.host(call));
-        }
-        match self.host_briefly(cpu, call) {
-            r if r == Errno::EINTR.to_ret() => Tried::WouldWait,
-            r => Tried::Done(r),
-        }
-    }
-
     /// POSIX message queues: a call whose deadline has passed does not wait.
     fn try_queue(&self, call: &Call) -> Tried {
         let [fd, at, len, priority, time, _] = call.args;
@@ -443,7 +425,7 @@ impl<M: Host> Linux<'_, M> {
         self.state().ready.may_deny(fd) && facts::is_ready(&self.m, fd.into(), false)
     }
 
-    fn is_nonblocking(&self, fd: u64) -> bool {
+    pub(crate) fn is_nonblocking(&self, fd: u64) -> bool {
         facts::is_nonblocking(&self.m, fd) || self.strikes(Fault::SeemNonblocking)
     }
 
@@ -531,13 +513,7 @@ impl<M: Host> Linux<'_, M> {
                 Sent::Part(more) => Attempt::Part(more),
                 Sent::Nothing => Attempt::Wait,
             },
-            nr::CONNECT => match facts::is_ready(&self.m, call.args[0], true) {
-                true => match self.try_connect(self.sched.cpu_of(t), call) {
-                    Tried::Done(result) => Attempt::Done(result),
-                    _ => Attempt::Wait,
-                },
-                false => Attempt::Wait,
-            },
+            nr::CONNECT => self.connect_again(self.sched.cpu_of(t), call),
             _ => match self.try_without_waiting(call) {
                 Tried::Done(result) => Attempt::Done(result),
                 Tried::Rest(done, _) | Tried::RestInHost(done, _) => Attempt::Part(done),

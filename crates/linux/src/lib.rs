@@ -14,7 +14,7 @@
 //! | `kinds`, `host_call`, `finish` | which calls may wait; how they are tried in a form that does not; how they end |
 //! | `short` | reads that get less than they ask for, although there is more |
 //! | `masked`, `put_off` | calls with a signal mask of their own; calls that have no carrier to wait on |
-//! | `ready`, `vectors` | waiting for descriptors without a host thread; sends that a stream may take in parts |
+//! | `ready`, `vectors`, `connect` | waiting for descriptors without a host thread; sends that a stream may take in parts; connections |
 //! | `memory` | thread stacks and shared mappings |
 //! | `proc` | the program's view of `/proc`, on top of crate `procfs` |
 //! | `signalfd`, `left`, `lent`, `arrivals`, `owners` | signals that the host queues, causes or addresses |
@@ -32,6 +32,7 @@ extern crate alloc;
 mod arrivals;
 mod calls;
 mod confine;
+mod connect;
 mod exec;
 pub mod facts;
 mod finish;
