@@ -189,18 +189,34 @@ fn kind(m: &impl Host, fd: u64) -> Option<u32> {
 /// `struct stat` has 144 bytes; st_mode is the word at byte 24.
 const STAT_WORDS: usize = 36;
 
-/// Whether asking if `fd` is ready consumes the answer: a file of `/proc` that reports changes of mounts, swap or
-/// pressure (`mounts_poll`, `psi_trigger_poll`), or a counter (`perf_poll`).
-pub(crate) fn tells_once(m: &impl Host, fd: u32) -> bool {
+/// To whom a file tells that it is ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// To whoever asks.
+    Always,
+    /// To the first who asks: a file of `/proc` that tells of mounts, swap or pressure (`mounts_poll`, `psi_trigger_poll`), or
+    /// a counter (`perf_poll`).
+    Once,
+    /// It is a set, and asks others (`epoll_create(2)`).
+    OfOthers,
+}
+
+/// To whom `fd` tells that it is ready.
+pub(crate) fn tells(m: &impl Host, fd: u32) -> Tells {
     let (mut path, mut name) = ([0; PATH], [0; 24]);
     match kind(m, fd.into()) {
-        Some(S_IFREG) => !is_queue(m, fd),
-        Some(0) => of_descriptor("fd", fd as i32, &mut path).is_some_and(|path| {
+        Some(S_IFREG) if !is_queue(m, fd) => Tells::Once,
+        Some(0) => {
+            let Some(path) = of_descriptor("fd", fd as i32, &mut path) else { return Tells::Always };
             let room = Word(name.len() as u64);
-            ask(m, nr::READLINK, &mut [In(path.to_bytes_with_nul()), Out(&mut name), room]) > 0
-                && name.starts_with(b"anon_inode:[perf_event]")
-        }),
-        _ => false,
+            ask(m, nr::READLINK, &mut [In(path.to_bytes_with_nul()), Out(&mut name), room]);
+            match &name {
+                name if name.starts_with(b"anon_inode:[perf_event]") => Tells::Once,
+                name if name.starts_with(b"anon_inode:[eventpoll]") => Tells::OfOthers,
+                _ => Tells::Always,
+            }
+        }
+        _ => Tells::Always,
     }
 }
 

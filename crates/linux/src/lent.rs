@@ -7,6 +7,7 @@
 //!
 //! A thread that waits already is notified, and repeats its call (`notify_descriptors`).
 
+use crate::ready::Points;
 use crate::{Host, Linux, facts, left};
 use abi::{Errno, SigInfo, SigSet, nr, si_code};
 use ids::ThreadIdx;
@@ -35,13 +36,13 @@ impl<M: Host> Linux<'_, M> {
         match call.nr {
             nr::READ | nr::READV => self.read_own(t, call, own),
             // A `poll(2)` that continues has the same arguments.
-            nr::POLL | nr::PPOLL | nr::RESTART_SYSCALL => self.look_with(own, || at_once(nr::POLL, [a, b, 0, 0, 0, 0])),
-            nr::SELECT | nr::PSELECT6 => self.look_with(own, || self.try_select(call).unwrap_or(0)),
+            nr::POLL | nr::PPOLL | nr::RESTART_SYSCALL => {
+                let call = Call { nr: nr::POLL, ..*call };
+                self.look_with(own, &call, || at_once(nr::POLL, [a, b, 0, 0, 0, 0]))
+            }
+            nr::SELECT | nr::PSELECT6 => self.look_with(own, call, || self.try_select(call).unwrap_or(0)),
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
-                // An idle carrier that checks the set finds no signal for itself, and the set would drop the
-                // descriptor.
-                let look = || self.look_with(own, || at_once(nr::EPOLL_WAIT, [a, b, c, 0, 0, 0]));
-                self.state().ready.apart(&self.m, a, look)
+                self.look_with(own, call, || at_once(nr::EPOLL_WAIT, [a, b, c, 0, 0, 0]))
             }
             _ => None,
         }
@@ -54,16 +55,24 @@ impl<M: Host> Linux<'_, M> {
         process.private_set(&signals) & signals.blocked() & self.state().descriptors.named()
     }
 
-    /// The result of `ask` while the carrier has a pending signal of each number in `own`; `None` if it is 0 or an
-    /// error.
-    fn look_with(&self, own: SigSet, ask: impl FnOnce() -> isize) -> Option<isize> {
+    /// The result of `ask`, by which `call` looks, while the carrier has a pending signal of each number in `own`; `None` if that is
+    /// nothing or an error.
+    fn look_with(&self, own: SigSet, call: &Call, ask: impl FnOnce() -> isize) -> Option<isize> {
         let pid = self.config().pid.0;
-        let lent =
-            own.iter().filter(|&signal| left::queue_for_carrier(&self.m, pid, &SigInfo::user(signal, pid, 0))).count();
-        let result = ask();
-        for _ in 0..lent {
-            left::take(&self.m, own);
-        }
+        let lend = || {
+            let infos = own.iter().map(|signal| SigInfo::user(signal, pid, 0));
+            let lent = infos.filter(|info| left::queue_for_carrier(&self.m, pid, info)).count();
+            let result = ask();
+            for _ in 0..lent {
+                left::take(&self.m, own);
+            }
+            result
+        };
+        // An idle carrier that looks at a set finds no signal for itself, and the set would forget the descriptor.
+        let result = match Points::of(&self.m, call) {
+            Some(points) => self.state().ready.apart(&self.m, &points, lend),
+            None => lend(),
+        };
         (result > 0).then_some(result)
     }
 

@@ -36,5 +36,5 @@ mod poller;
 mod streams;
 mod table;
 
-pub(crate) use points::{after, read_time, tells_time_left};
+pub(crate) use points::{Points, after, read_time, tells_time_left};
 pub(crate) use table::Ready;

@@ -4,9 +4,10 @@ use super::closing::Waiting;
 use super::points::{Point, Points};
 use super::poller::Poller;
 use super::streams::{Sharing, Stream};
+use crate::Host;
+use crate::facts::{self, Tells};
 use crate::machine::Arg::{In, Word};
 use crate::machine::ask;
-use crate::{Host, facts};
 use abi::args::SOL_SOCKET;
 use abi::epoll::{self, Readiness};
 use abi::{Errno, nr};
@@ -48,6 +49,10 @@ pub(super) struct Registration {
     refused: bool,
     /// The socket has a time limit (SO_RCVTIMEO, SO_SNDTIMEO).
     limited: bool,
+    /// It is a set of others (`epoll_create(2)`).
+    is_set: bool,
+    /// So many calls have the poller not look at it meanwhile.
+    apart: u32,
 }
 
 /// All descriptors, and how many threads wait for them.
@@ -125,12 +130,17 @@ impl Ready {
             registration.limited =
                 [false, true].iter().any(|&out| facts::socket_time_limit(m, point.fd.into(), out).is_some());
             let is_stream = descriptor.stream.examine(m, point.fd, &self.sharing);
-            if !is_stream && facts::tells_once(m, point.fd) {
-                registration.refused = true;
-                return false;
+            match if is_stream { Tells::Always } else { facts::tells(m, point.fd) } {
+                Tells::Once => {
+                    registration.refused = true;
+                    return false;
+                }
+                told => registration.is_set = told == Tells::OfOthers,
             }
         }
-        if wanted != registration.events {
+        if registration.apart > 0 {
+            registration.events = wanted;
+        } else if wanted != registration.events {
             let event = Registration { events: wanted, ..*registration }.event(point.fd);
             let op = if registration.events == 0 { epoll::ADD } else { epoll::MOD };
             let mut result = self.control(m, op, point.fd, event);
@@ -156,22 +166,41 @@ impl Ready {
         true
     }
 
-    /// Does something while the poller does not watch `fd`.
-    pub(crate) fn apart<R>(&self, m: &impl Host, fd: u64, act: impl FnOnce() -> R) -> R {
-        let Some(descriptor) = self.get(fd as u32) else { return act() };
-        let mut registration = descriptor.registration.lock();
-        if registration.events == 0 {
-            drop(registration);
-            return act();
-        }
-        self.control(m, epoll::DEL, fd as u32, Readiness::default());
+    /// Does something while the poller does not look at the sets among these descriptors.
+    pub(crate) fn apart<R>(&self, m: &impl Host, points: &Points, act: impl FnOnce() -> R) -> R {
+        points.iter().for_each(|point| self.put_apart(m, point.fd));
         let result = act();
+        points.iter().for_each(|point| self.put_back(m, point.fd));
+        result
+    }
+
+    fn put_apart(&self, m: &impl Host, fd: u32) {
+        let Some(descriptor) = self.get(fd) else { return };
+        let mut registration = descriptor.registration.lock();
+        if registration.events == 0 || !registration.is_set {
+            return;
+        }
+        if registration.apart == 0 {
+            self.control(m, epoll::DEL, fd, Readiness::default());
+        }
+        registration.apart += 1;
+    }
+
+    fn put_back(&self, m: &impl Host, fd: u32) {
+        let Some(descriptor) = self.get(fd) else { return };
+        let mut registration = descriptor.registration.lock();
+        // Closed meanwhile, or of another call as well.
+        if registration.apart == 0 || {
+            registration.apart -= 1;
+            registration.apart > 0
+        } {
+            return;
+        }
         // The poller reports events of the meantime, because a registration reports the present state.
-        if self.control(m, epoll::ADD, fd as u32, registration.event(fd as u32)) < 0 {
+        if self.control(m, epoll::ADD, fd, registration.event(fd)) < 0 {
             registration.events = 0;
             descriptor.generation.fetch_add(1, AcqRel);
         }
-        result
     }
 
     /// Whether a call that does not wait may return EAGAIN though one that waits would not wait: at the end of
