@@ -522,6 +522,7 @@ impl<M: Machine> Kernel<M> {
         // `signal_fault` sends no address.
         let bad_frame = || self.fault(t, SigInfo::kernel(Signal::SEGV));
         let Some(returned) = returned else { return bad_frame() };
+        self.join_pending(t);
         self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
         // A call that was to continue ends (`do_no_restart_syscall`).

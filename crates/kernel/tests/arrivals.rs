@@ -101,6 +101,27 @@ fn descriptors_that_send_signals_are_remembered() {
     assert_eq!(received(&mut w, nr::RT_SIGPROCMASK, [0, 0, 0, 8, 0, 0]), []);
 }
 
+/// A thread that blocks signals is given those of others before it sends itself one that may be pending beside them, and before
+/// pending ones are let through; else it does not ask for them.
+#[test]
+fn pending_signals_are_joined_by_those_of_others() {
+    const SIGTSTP: u64 = 20;
+    let (mut w, all) = World::with_threads(1);
+    w.handle(all[0], SIGUSR1, 0);
+    w.poke_u64(word(0), 1 << (SIGUSR1 - 1));
+    let asked = |w: &mut World, (nr, args): (usize, [u64; 6])| {
+        w.kernel.m.state().received.clear();
+        assert_eq!(w.call(all[0], nr, args), Some(0));
+        w.kernel.m.state().received.len()
+    };
+    let [block, unblock] = [0, 1].map(|how| (nr::RT_SIGPROCMASK, [how, word(0), 0, 8, 0, 0]));
+    let send = |signal| (nr::KILL, [500, signal, 0, 0, 0, 0]);
+    let steps = [block, unblock, block, send(SIGUSR1), unblock, block, unblock];
+    assert_eq!(steps.map(|step| asked(&mut w, step)), [0, 0, 0, 1, 1, 0, 0]);
+    w.handle(all[0], SIGTSTP, 0);
+    assert_eq!(asked(&mut w, send(SIGTSTP)), 1);
+}
+
 /// The process becomes a child of what it was.
 fn fork(w: &World) {
     let linux = Linux(&*w.kernel);

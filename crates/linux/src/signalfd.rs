@@ -47,6 +47,8 @@ impl Descriptors {
 
 impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
+        // They are left to the host in the order in which they came.
+        self.receive_blocked();
         let out = self.pass(cpu, call);
         if let (Out::Done(0..), Ok(mask)) = (out, self.get::<u64>(call.args[1])) {
             let mask = SigSet(mask).blockable().without(NEVER_LEFT);
@@ -80,6 +82,7 @@ impl<M: Host> Linux<'_, M> {
         SigSet::check_size(size as usize)?;
         let wanted = self.get::<SigSet>(set)?.blockable();
         let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
+        self.receive_blocked();
         let left = self.state().descriptors.left() & wanted;
         let taken = if left.is_empty() { self.take_signal(t, wanted) } else { self.take_lowest(t, wanted, left) };
         match taken {

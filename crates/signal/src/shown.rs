@@ -103,6 +103,12 @@ impl<T: Show> Drop for ShownGuard<'_, T> {
 }
 
 impl Shown<ProcessSignals> {
+    /// The signals that are pending for the process as a whole, as its last change left them.
+    #[inline]
+    pub fn shown_shared(&self) -> SigSet {
+        SigSet(self.words[0].load(Relaxed))
+    }
+
     /// The signals that the process ignores, and those that have handlers, as its last change left them.
     #[inline]
     pub fn shown_actions(&self) -> [SigSet; 2] {
@@ -111,6 +117,12 @@ impl Shown<ProcessSignals> {
 }
 
 impl Shown<ThreadSignals> {
+    /// The signals that are queued for the thread, as the last change left them. Some may have been flushed since.
+    #[inline]
+    pub fn shown_queued(&self) -> SigSet {
+        SigSet(self.words[0].load(Relaxed))
+    }
+
     /// The mask, as its last change left it.
     #[inline]
     pub fn shown_mask(&self) -> SigSet {

@@ -212,7 +212,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     if handled != service.installed.load(Relaxed) {
         install(k, handled);
     }
-    let open = open(blocked, caught & !handled) | if left { URGENT } else { 0 };
+    let open = open(blocked, caught & !handled) & !held(blocked, caught) | if left { URGENT } else { 0 };
     let before = service.open.load(Relaxed);
     if open != before {
         service.open.store(open, Relaxed);
@@ -323,7 +323,9 @@ fn before_wait_now(me: &Carrier) {
     let k = me.process();
     let [blocked, _, caught] = k.shown_signals(THREAD);
     if caught.0 & !blocked.0 & !HANDLED != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
-        return end_now(k);
+        end_now(k);
+        // Those that are pending end the wait before its time does.
+        return k.m.receive(None);
     }
     // The call may have a mask of its own.
     heed(me);
@@ -353,10 +355,17 @@ fn open(blocked: u64, caught: u64) -> u64 {
     SERVICE_SET & !blocked & !caught & !URGENT
 }
 
+/// SIGCONT without a handler does nothing but void stops that are pending. While the thread blocks such a stop, it stays at the host,
+/// so that the kernel learns of it before the stop is delivered.
+fn held(blocked: u64, caught: u64) -> u64 {
+    let cont = SigSet::only(Signal::CONT).0;
+    if blocked & SigSet::STOP.0 != 0 && caught & cont == 0 { cont } else { 0 }
+}
+
 /// The signals that the only carrier of a child forked by `t` leaves unblocked.
 pub(crate) fn open_for(k: &Process, t: ThreadIdx) -> u64 {
     let [blocked, _, caught] = k.shown_signals(t).map(|set| set.0);
-    open(blocked, caught)
+    open(blocked, caught) & !held(blocked, caught)
 }
 
 /// Called in a handler for a signal that another process sent and the carrier cannot block. Further queueing signals

@@ -344,6 +344,7 @@ pub fn by_thread(handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
 /// One attempt; on return everything is as before. ERESTARTNOINTR if it was ended before the host began the call.
 fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call) -> isize {
     let k = me.process();
+    k.join_pending(t);
     if alone::close(k) {
         return Errno::ERESTARTNOINTR.to_ret();
     }

@@ -26,6 +26,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn set_mask(&self, t: ThreadIdx, how: MaskHow, set: SigSet) -> SigSet {
+        self.join_pending(t);
         let thread = self.thread(t);
         let ((before, left), stops_changed) = {
             let mut process = self.process.signals.lock();
@@ -43,6 +44,31 @@ impl<M: Machine> Kernel<M> {
             self.m.observe(Event::Signals(SignalChange::SimpleStops));
         }
         before
+    }
+
+    /// Signals that the only thread of a process blocks may be pending at the host. Those of several threads are received as they
+    /// come.
+    pub fn receive_blocked(&self) {
+        if self.has_one_thread() {
+            self.m.receive(None);
+        }
+    }
+
+    /// What others have sent joins the signals that are pending here, before a new mask of `t` may let those through or it executes a
+    /// program: it may be of the same kind, of which one is delivered, or come before them, or be SIGCONT, which voids a stop.
+    pub fn join_pending(&self, t: ThreadIdx) {
+        if !(self.process.signals.shown_shared() | self.thread(t).signals.0.shown_queued()).is_empty() {
+            self.receive_blocked();
+        }
+    }
+
+    /// Thread `t` is about to send its process this signal. What others have sent comes first, if it may be pending beside this one,
+    /// or be voided by it.
+    fn before_sending(&self, t: ThreadIdx, signal: Signal) {
+        const JOB_CONTROL: SigSet = SigSet(SigSet::STOP.0 | SigSet::only(Signal::CONT).0);
+        if JOB_CONTROL.contains(signal) || self.thread(t).signals.0.shown_mask().contains(signal) {
+            self.receive_blocked();
+        }
     }
 
     pub(crate) fn sys_sigaction(&self, t: ThreadIdx, a: &[u64; 6]) -> Result<Out, Errno> {
@@ -163,6 +189,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Sets a mask until the call ends. Also used by `sigsuspend(2)`.
     pub fn begin_mask(&self, t: ThreadIdx, mask: SigSet) {
+        self.join_pending(t);
         let thread = self.thread(t);
         let left = {
             let mut process = self.process().signals.lock();
@@ -179,6 +206,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends the call: prepares the old mask, and adapts the result if there was a signal without a handler.
     pub fn masked_result(&self, t: ThreadIdx, nr: usize, result: isize) -> isize {
+        self.join_pending(t);
         let thread = self.thread(t);
         let interrupted = result == Errno::EINTR.to_ret();
         let left = {
@@ -280,6 +308,7 @@ impl<M: Machine> Kernel<M> {
             return self.foreign(cpu, t, call);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
+        self.before_sending(t, signal);
         let info = SigInfo::user(signal, pid, self.process.uid());
         Out::from(self.send_to_process(cpu, self.threads().find(Tid(id)), info).map(|()| 0))
     }
@@ -304,6 +333,7 @@ impl<M: Machine> Kernel<M> {
             return Out::Done(0);
         }
         let Some(signal) = Signal::from_raw(signal) else { return Errno::EINVAL.into() };
+        self.before_sending(t, signal);
         let info = SigInfo::tkill(signal, pid, self.process.uid());
         Out::from(self.send_directed(cpu, target, Tid(tid), info).map(|()| 0))
     }
@@ -341,7 +371,7 @@ impl<M: Machine> Kernel<M> {
         Out::from(sent.map(|()| 0))
     }
 
-    /// The signal that the current thread `t` sends to the thread or process with id `id`; `None` if it only asks
+    /// The signal that the current thread `t` is about to send to the thread or process that it calls `id`; `None` if it only asks
     /// whether it may.
     fn read_info(&self, t: ThreadIdx, id: i32, from: u64, signal: i32) -> Result<Option<SigInfo>, Errno> {
         let mut bytes = [0; 128];
@@ -356,7 +386,8 @@ impl<M: Machine> Kernel<M> {
         if signal == 0 {
             return Ok(None);
         }
-        Signal::from_raw(signal).map(|_| Some(info)).ok_or(Errno::EINVAL)
+        self.before_sending(t, Signal::from_raw(signal).ok_or(Errno::EINVAL)?);
+        Ok(Some(info))
     }
 
     /// `restart_syscall(2)`: a sleep, a futex wait or a poll that a signal without a handler interrupted continues to
