@@ -514,6 +514,11 @@ impl<M: Host> Linux<'_, M> {
                 Sent::Nothing => Attempt::Wait,
             },
             nr::CONNECT => self.connect_again(self.sched.cpu_of(t), call),
+            // O_NONBLOCK has been set meanwhile.
+            nr::MQ_TIMEDRECEIVE | nr::MQ_TIMEDSEND => match self.try_queue(call) {
+                Tried::Done(r) if r != Errno::EAGAIN.to_ret() => Attempt::Done(r),
+                _ => Attempt::Wait,
+            },
             _ => match self.try_without_waiting(call) {
                 Tried::Done(result) => Attempt::Done(result),
                 Tried::Rest(done, _) | Tried::RestInHost(done, _) => Attempt::Part(done),

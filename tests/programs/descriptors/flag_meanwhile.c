@@ -3,6 +3,7 @@
  * cannot block and which end its call. */
 #include "../check.h"
 #include <fcntl.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -170,4 +171,27 @@ CASE(a_part_is_sent) {
     close(ends[0]);
     close(ends[1]);
   }
+}
+
+/* Threads that wait for messages of a queue, each of which gets one. */
+enum { RECEIVERS = 8 };
+static atomic_int receivers[RECEIVERS];
+static void *receive_one(void *number) {
+  char bytes[8];
+  atomic_store(&receivers[(intptr_t)number], gettid());
+  return (void *)(mq_receive(ends[0], bytes, sizeof bytes, NULL) == 1 ? NULL : "none");
+}
+CASE(of_a_queue) {
+  struct mq_attr size = {.mq_maxmsg = 1, .mq_msgsize = 8}, nonblocking = {.mq_flags = O_NONBLOCK};
+  char name[40];
+  snprintf(name, sizeof name, "/flag-meanwhile-%d", getpid());
+  need((ends[0] = mq_open(name, O_RDWR | O_CREAT, 0600, &size)) >= 0 && mq_unlink(name) == 0);
+  pthread_t threads[RECEIVERS];
+  for (int i = 0; i < RECEIVERS; i++) threads[i] = start(receive_one, (void *)(intptr_t)i);
+  for (int i = 0; i < RECEIVERS; i++) wait_until(receivers[i] && state_of(receivers[i]) == 'S');
+  need(mq_setattr(ends[0], &nonblocking, NULL) == 0);
+  for (int i = 0; i < RECEIVERS; i++) wait_until(mq_send(ends[0], "a", 1, 0) == 0);
+  for (int i = 0; i < RECEIVERS; i++) must(finish(threads[i]) == NULL);
+  say("all got one");
+  close(ends[0]);
 }
