@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ids::{CpuId, Nanos};
+use ids::{CpuId, Left, Nanos, Wake, Waker};
 use perfetto::{Process, Span};
 use record::read::name;
 use record::write::Switched;
@@ -87,8 +87,8 @@ pub fn live(files: &[Vec<u64>]) -> Live {
                 Record::Begin(begin) => {
                     process.close(begin.at);
                     // The program's first thread runs on the first CPU when its records begin.
-                    let first =
-                        Switched { at: begin.at, tid: begin.pid, priority: 120, name: begin.name, preempted: false };
+                    let (at, tid, name) = (begin.at, begin.pid, begin.name);
+                    let first = Switched { at, tid, priority: 120, name, left: Left::Waiting, woken: None };
                     process.pid = begin.pid;
                     process.cpus = process.cpus.max(begin.cpus as u16);
                     process.turn(0, &first);
@@ -100,6 +100,7 @@ pub fn live(files: &[Vec<u64>]) -> Live {
                 }
                 Record::End(end) => {
                     live.lost += end.switches_lost;
+                    process.lost |= end.switches_lost > 0;
                     process.close(end.at);
                 }
                 Record::Maps(_) | Record::Sample(_) | Record::Again(..) => {}
@@ -121,6 +122,7 @@ struct Reader {
     open: BTreeMap<u16, Switched>,
     spans: Vec<Span>,
     last: Nanos,
+    lost: bool,
 }
 
 impl Reader {
@@ -131,22 +133,25 @@ impl Reader {
             self.names.insert(to.tid, name(to.name));
         }
         if let Some(before) = before {
-            self.span(cpu, &before, to.at, !to.preempted);
+            self.span(cpu, &before, to.at, to.left);
         }
         self.last = self.last.max(to.at);
     }
 
-    fn span(&mut self, cpu: u16, who: &Switched, to: Nanos, blocked: bool) {
-        if to > who.at {
-            let (from, tid, priority) = (who.at, who.tid.into(), who.priority);
-            self.spans.push(Span { cpu: CpuId(cpu), from, to, tid, priority, blocked });
+    fn span(&mut self, cpu: u16, who: &Switched, to: Nanos, left: Left) {
+        // A thread that was woken for nothing; a birth or an end, however short, is told.
+        let is_nothing =
+            to <= who.at && left != Left::Ended && !matches!(who.woken, Some(Wake { by: Waker::Creator(_), .. }));
+        if !is_nothing {
+            let (from, to, tid, priority, woken) = (who.at, to.max(who.at), who.tid, who.priority, who.woken);
+            self.spans.push(Span { cpu: CpuId(cpu), from, to, tid, priority, left, woken });
         }
     }
 
     /// Closes all open slices: the state of every CPU is unknown from here on.
     fn close(&mut self, at: Nanos) {
         for (cpu, who) in std::mem::take(&mut self.open) {
-            self.span(cpu, &who, at, false);
+            self.span(cpu, &who, at, Left::Runnable);
         }
     }
 
@@ -156,7 +161,8 @@ impl Reader {
             span.cpu.0 += cpus_before;
         }
         let name = self.names.get(&self.pid).cloned().unwrap_or_default();
-        Process { pid: self.pid, name, threads: self.names, spans: self.spans }
+        let cpus = cpus_before..cpus_before + self.cpus;
+        Process { pid: self.pid, name, threads: self.names, cpus, spans: self.spans, lost: self.lost }
     }
 }
 
@@ -165,8 +171,9 @@ mod tests {
     use super::*;
     use record::write::{Begin, End};
 
-    fn switch(cpu: u16, at: u64, tid: i32, preempted: bool) -> Vec<u64> {
-        let to = Switched { at: Nanos(at), tid, priority: 120, name: [u64::from(b'a'), 0], preempted };
+    fn switch(cpu: u16, at: u64, tid: i32, left: Left) -> Vec<u64> {
+        let woken = Some(Wake { at: Nanos(at - 1), by: Waker::Time });
+        let to = Switched { at: Nanos(at), tid, priority: 120, name: [u64::from(b'a'), 0], left, woken };
         let words: Box<[sync::atomic::AtomicU64]> = (0..16).map(|_| Default::default()).collect();
         let ring = record::Ring::new(Box::leak(words));
         assert!(record::write::switch(&ring, cpu, &to));
@@ -179,22 +186,28 @@ mod tests {
     fn switches_become_spans_and_losses_are_told() {
         let begin = Begin { pid: 7, cpus: 2, at: Nanos(10), every: Nanos(0), wall: false, name: [u64::from(b'p'), 0] };
         let mut words = begin.words().to_vec();
-        words.extend(switch(0, 20, 8, false));
-        words.extend(switch(1, 25, 7, false));
-        words.extend(switch(0, 30, 0, false));
-        words.extend(switch(1, 40, 8, true));
+        words.extend(switch(0, 20, 8, Left::Waiting));
+        words.extend(switch(1, 25, 7, Left::Waiting));
+        words.extend(switch(0, 30, 0, Left::Waiting));
+        words.extend(switch(1, 40, 8, Left::Runnable));
         words.extend(End { switches_lost: 3, at: Nanos(50), ..End::default() }.words());
         let live = live(&[words.clone(), words]);
         assert_eq!((live.switches, live.lost), (8, 6));
         let spans =
-            |p: &Process| -> Vec<_> { p.spans.iter().map(|s| (s.cpu.0, s.from.0, s.to.0, s.tid, s.blocked)).collect() };
+            |p: &Process| -> Vec<_> { p.spans.iter().map(|s| (s.cpu.0, s.from.0, s.to.0, s.tid, s.left)).collect() };
         let [first, second] = &live.processes[..] else { panic!("two processes") };
         assert_eq!(
             spans(first),
-            [(0, 10, 20, 7, true), (0, 20, 30, 8, true), (1, 25, 40, 7, false), (1, 40, 50, 8, false)]
+            [
+                (0, 10, 20, 7, Left::Waiting),
+                (0, 20, 30, 8, Left::Waiting),
+                (1, 25, 40, 7, Left::Runnable),
+                (1, 40, 50, 8, Left::Runnable)
+            ]
         );
         assert_eq!(spans(second)[0].0, 2, "CPUs of their own");
         assert_eq!((first.name.as_str(), first.threads[&8].as_str()), ("a", "a"));
-        assert!(!perfetto::trace(&live.processes).is_empty());
+        assert_eq!((first.spans[1].woken, first.lost), (Some(Wake { at: Nanos(19), by: Waker::Time }), true));
+        assert_eq!(first.cpus, 0..2);
     }
 }

@@ -1,8 +1,11 @@
 //! `entresol run --trace`: a live run as a trace for ui.perfetto.dev.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ids::{Left, Tid, Waker};
+use perfetto::Span;
 use prost::Message;
 
 // The parts of the format that are looked at; numbers as in `protos/perfetto/trace/`.
@@ -80,14 +83,57 @@ const PING_PONG: &str = r#"
     }
 "#;
 
+/// A wait of each kind: main makes a thread that waits for a signal, sleeps, sends it, joins the thread, and waits for a
+/// timer's signal.
+const WAITS: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <signal.h>
+    #include <time.h>
+    #include <unistd.h>
+    static void *signalled(void *arg) {
+        int got;
+        sigwait(arg, &got);
+        usleep(20000);
+        return 0;
+    }
+    int main(void) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        sigaddset(&set, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &set, 0);
+        pthread_t t;
+        sigdelset(&set, SIGUSR1);
+        pthread_create(&t, 0, signalled, &set);
+        usleep(20000);
+        pthread_kill(t, SIGUSR2);
+        pthread_join(t, 0);
+        struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+        struct itimerspec in = { .it_value = { .tv_nsec = 50000000 } };
+        timer_t timer;
+        timer_create(CLOCK_MONOTONIC, &event, &timer);
+        timer_settime(timer, 0, &in, 0);
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        int got;
+        sigwait(&set, &got);
+        return 0;
+    }
+"#;
+
+fn built(folder: &Path, text: &str) -> PathBuf {
+    let (source, program) = (folder.join("p.c"), folder.join("p"));
+    fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();
+    assert!(built.expect("a C compiler is there").success());
+    program
+}
+
 #[test]
 fn every_switch_is_in_the_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("p.c"), folder.path().join("p"));
-    fs::write(&source, PING_PONG).unwrap();
-    let built = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();
-    assert!(built.expect("a C compiler is there").success());
-    let file = folder.path().join("t.pftrace");
+    let (program, file) = (built(folder.path(), PING_PONG), folder.path().join("t.pftrace"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
     let output = command.args(["run", "--cpus", "1", "--trace"]).arg(&file).arg("--").arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "the program's own");
@@ -108,6 +154,34 @@ fn every_switch_is_in_the_trace() {
     // But for the first: it was not FIFO yet, and found its word there already.
     let urgent = events.iter().filter(|(_, switch)| switch.next_prio == Some(99 - 30)).count();
     assert!(urgent >= 195, "{urgent}");
+}
+
+#[test]
+fn every_wait_says_what_ended_it() {
+    for cpus in ["1", "2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, file) = (built(folder.path(), WAITS), folder.path().join("t.pftrace"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+        let output = command.args(["run", "--cpus", cpus, "--trace"]).arg(&file).arg("--").arg(&program).output();
+        assert_eq!(output.unwrap().status.code(), Some(0));
+        let processes = perfetto::read(&fs::read(&file).unwrap()).expect("it is a trace");
+        let [process] = &processes[..] else { panic!("{processes:?}") };
+        assert_eq!(process.cpus.len().to_string(), cpus);
+        let (main, other) = (process.pid, *process.threads.keys().find(|&&tid| tid != process.pid).unwrap());
+        // What ended the waits of a thread, after each of which it has run.
+        let ends = |tid: i32| {
+            let mut spans: Vec<&Span> = process.spans.iter().filter(|span| span.tid == tid).collect();
+            spans.sort_by_key(|span| (span.from, span.to));
+            let waited = spans.windows(2).filter(|pair| pair[0].left == Left::Waiting);
+            let ends: Vec<Option<Waker>> = waited.map(|pair| pair[1].woken.map(|wake| wake.by)).collect();
+            (spans[0].woken.map(|wake| wake.by), ends, spans[spans.len() - 1].left)
+        };
+        let by = |tid: i32| Some(Waker::Thread(Tid(tid)));
+        let (birth, ended, _) = ends(main);
+        assert_eq!((birth, ended), (None, vec![Some(Waker::Time), by(other), Some(Waker::Outside)]), "{cpus} CPUs");
+        let others = (Some(Waker::Creator(Tid(main))), vec![by(main), Some(Waker::Time)], Left::Ended);
+        assert_eq!(ends(other), others, "{cpus} CPUs");
+    }
 }
 
 #[test]

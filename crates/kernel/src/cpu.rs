@@ -25,6 +25,8 @@ pub struct Cpu {
     slice_end: AtomicU64,
     /// Another CPU has asked this one to check its tick.
     pub(crate) asked: AtomicBool,
+    /// Its timer is being handled, so what wakes threads is not its current one. For traces only; written by the CPU.
+    pub(crate) in_timer: AtomicBool,
     /// The last tick let the current thread keep its CPU (`favour`). Written by the CPU.
     favoured: AtomicBool,
     /// When a thread was sampled here last. Written by the CPU.
@@ -253,6 +255,17 @@ impl<M: Machine> Kernel<M> {
     /// Handles the CPU's timer: timeouts, then the tick.
     #[must_use]
     pub(crate) fn on_timer(&self, cpu: CpuId) -> Ticked {
+        if !self.watched {
+            return self.handle_timer(cpu);
+        }
+        let in_timer = &self.cpu(cpu).in_timer;
+        in_timer.store(true, Relaxed);
+        let ticked = self.handle_timer(cpu);
+        in_timer.store(false, Relaxed);
+        ticked
+    }
+
+    fn handle_timer(&self, cpu: CpuId) -> Ticked {
         let c = self.cpu(cpu);
         c.armed.store(u64::MAX, Relaxed);
         c.ticking.store(false, Relaxed);

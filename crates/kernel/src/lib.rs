@@ -21,6 +21,7 @@
 //! | `host_wait` | a thread leaves its CPU for a host call |
 //! | [`Personality`] | answers all other calls |
 //! | `control` | controlled runs (`entresol chaos`), on top of crate `chaos` |
+//! | `woken` | for traces: what ended a wait |
 //! | `describe` | what `ps` and the state page show of a thread, read without stopping it |
 //!
 //! # Four ways through the code
@@ -71,6 +72,7 @@ pub mod thread;
 mod tid;
 pub mod trap;
 pub mod wait;
+mod woken;
 
 use alloc::boxed::Box;
 use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};

@@ -4,7 +4,7 @@ use crate::{Kernel, Personality};
 use abi::bytes::Plain;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
-use ids::{CpuId, Nanos, ThreadIdx};
+use ids::{CpuId, Left, Nanos, ThreadIdx};
 use signal::frame::Restorable;
 use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
@@ -119,8 +119,8 @@ pub enum Event<'a> {
         cpu: CpuId,
         /// The thread.
         to: Option<ThreadIdx>,
-        /// The previous thread could have continued.
-        preempted: bool,
+        /// How the one before left.
+        left: Left,
         /// When.
         at: Nanos,
     },

@@ -49,6 +49,8 @@ pub struct Thread {
     pub parked: crate::parked::ThreadParked,
     /// Its limits.
     pub(crate) limits: crate::limits::ThreadLimits,
+    /// For traces: what made it runnable.
+    pub(crate) woken: crate::woken::ThreadWoken,
 }
 
 /// A thread's signals, under their lock.

@@ -12,7 +12,7 @@ use crate::machine::{Call, Event, Machine};
 use crate::wait::Wait;
 use crate::{Chosen, Kernel, Personality, Thread, cpu, hint};
 use abi::{Errno, nr};
-use ids::{CpuId, Nanos, ThreadIdx};
+use ids::{CpuId, Left, Nanos, ThreadIdx};
 use sched::Prev;
 use sync::atomic::Ordering::*;
 
@@ -367,8 +367,12 @@ impl<M: Machine> Kernel<M> {
             self.count(last, now);
         }
         if self.config.tracing && last != next {
-            let preempted = matches!(prev, Prev::Preempted | Prev::Yield);
-            self.m.observe(Event::Switched { cpu, to: next, preempted, at: now });
+            let left = match prev {
+                Prev::Preempted | Prev::Yield => Left::Runnable,
+                Prev::Block => Left::Waiting,
+                Prev::Exit => Left::Ended,
+            };
+            self.m.observe(Event::Switched { cpu, to: next, left, at: now });
         }
     }
 

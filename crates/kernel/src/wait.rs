@@ -322,6 +322,9 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(always)]
     fn wake_by(&self, cpu: CpuId, t: ThreadIdx, clock: impl sched::Clock) -> bool {
+        if self.watched {
+            self.note_waker(cpu, t);
+        }
         match self.sched.wake_by(t, cpu, clock, &mut self.kicks(cpu)) {
             Some(at) => {
                 self.tick_elsewhere(cpu, at);

@@ -22,7 +22,7 @@ pub use read::{Record, records};
 pub use ring::{Ring, Writer};
 
 /// Version of the form, in [`Kind::Begin`].
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The kind of a record, which determines the words after the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +40,9 @@ pub enum Kind {
     /// More of a thread's last sample, because it has not run since, or has ended soon after: thread id, how many samples more,
     /// nanoseconds of CPU time more.
     Again = 4,
-    /// A CPU switches to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper
-    /// half 1 if the thread before was still runnable, two words of name.
+    /// A CPU turns to another thread: the time, thread id (0: idle), priority as in `sched_switch` and in the upper half
+    /// how the thread before left ([`ids::Left`]), two words of name, when the thread was woken or made (0: it could have
+    /// gone on all the time) and by what ([`ids::Waker::to_word`]).
     Switch = 5,
     /// The end of the writer: due samples, CPU time whose record did not fit, lost switches, the time.
     End = 6,

@@ -3,7 +3,7 @@
 use crate::write::{Begin, End, Place, Sampled, Switched};
 use crate::{Kind, VERSION};
 use alloc::vec::Vec;
-use ids::Nanos;
+use ids::{Left, Nanos, Wake, Waker};
 
 /// A record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,9 +68,10 @@ fn parse(kind: Kind, cpu: u16, w: &[u64]) -> Option<Record<'_>> {
             Record::Sample(Sample { who, place, frames: chain.as_chunks().0, stack })
         }
         (Kind::Again, &[tid, count, value]) => Record::Again(tid as i32, count, Nanos(value)),
-        (Kind::Switch, &[at, tid, state, n0, n1]) => {
-            let (priority, preempted) = (state as u16 as i16, state >> 32 != 0);
-            let to = Switched { at: Nanos(at), tid: tid as i32, priority, name: [n0, n1], preempted };
+        (Kind::Switch, &[at, tid, state, n0, n1, woken, by]) => {
+            let (priority, left) = (state as u16 as i16, Left::from_raw((state >> 32) as u8)?);
+            let woken = Waker::from_word(by).map(|by| Wake { at: Nanos(woken), by });
+            let to = Switched { at: Nanos(at), tid: tid as i32, priority, name: [n0, n1], left, woken };
             Record::Switch(cpu, to)
         }
         (Kind::End, &[due, unsampled, switches_lost, at]) => {
@@ -110,7 +111,8 @@ mod tests {
     fn everything_is_read_as_it_was_written() {
         let begin = Begin { pid: 9, cpus: 2, at: Nanos(1), every: Nanos(2), wall: true, name: [3, 4] };
         let end = End { due: 10, unsampled: Nanos(11), switches_lost: 12, at: Nanos(13) };
-        let to = Switched { at: Nanos(6), tid: 0, priority: -1, name: [1, 2], preempted: true };
+        let woken = Some(Wake { at: Nanos(5), by: Waker::Thread(ids::Tid(8)) });
+        let to = Switched { at: Nanos(6), tid: 0, priority: -1, name: [1, 2], left: Left::Ended, woken };
         let mut words = begin.words().to_vec();
         words.extend(maps(b"7f00-7f01 r-xp").unwrap());
         words.extend(again(5, 6, Nanos(7)));

@@ -2,7 +2,7 @@
 
 use crate::{Kind, Ring, VERSION, Writer, first_word};
 use alloc::vec::Vec;
-use ids::Nanos;
+use ids::{Left, Nanos, Wake};
 
 /// The most of a thread's stack that is copied, bytes.
 pub const STACK_MAX: usize = 16 << 10;
@@ -13,7 +13,7 @@ const SAMPLE_HEAD: usize = 11;
 /// The most words of a sample.
 pub const SAMPLE_WORDS_MAX: usize = SAMPLE_HEAD + 2 * FRAMES_MAX + STACK_MAX / 8;
 /// Words of a switch.
-const SWITCH_WORDS: usize = 6;
+const SWITCH_WORDS: usize = 8;
 /// How far from its stack pointer a thread's frames are looked for, bytes.
 const REACH: u64 = 64 << 20;
 
@@ -175,16 +175,20 @@ pub struct Switched {
     pub priority: i16,
     /// Its name.
     pub name: [u64; 2],
-    /// The thread before was still runnable.
-    pub preempted: bool,
+    /// How the thread before left.
+    pub left: Left,
+    /// What ended the thread's last wait, if that is why it was not running.
+    pub woken: Option<Wake>,
 }
 
 /// Writes a switch into a CPU's ring; false, and counted by the ring, if it does not fit.
 pub fn switch(ring: &Ring, cpu: u16, to: &Switched) -> bool {
     let Some(mut w) = ring.begin(SWITCH_WORDS) else { return false };
-    let state = u64::from(to.priority as u16) | u64::from(to.preempted) << 32;
+    let state = u64::from(to.priority as u16) | (to.left as u64) << 32;
+    let (woken, by) = to.woken.map_or((0, 0), |wake| (wake.at.0, wake.by.to_word()));
     w.push_all(&[first_word(Kind::Switch, cpu, SWITCH_WORDS), to.at.0, to.tid as u64, state]);
     w.push_all(&to.name);
+    w.push_all(&[woken, by]);
     w.commit();
     true
 }

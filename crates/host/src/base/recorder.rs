@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use arch::context::reg;
 use arch::{syscall, user};
 use core::fmt::Write;
-use ids::{CpuId, Nanos, Policy, ThreadIdx, Tid};
+use ids::{CpuId, Left, Nanos, Policy, ThreadIdx, Tid};
 use kernel::{Config, Kernel, Machine};
 use record::Ring;
 use record::write::{self, Begin, End, Place, Sampled, Switched};
@@ -141,16 +141,23 @@ impl Records {
         k: &Kernel<M>,
         cpu: CpuId,
         to: Option<ThreadIdx>,
-        preempted: bool,
+        left: Left,
         at: Nanos,
     ) -> bool {
         let Some(r) = self.active() else { return false };
         let to = match to {
             Some(t) => {
                 let name = k.thread(t).name_words();
-                Switched { at, tid: k.tid(t).0, priority: priority(&k.sched.attr(t)), name, preempted }
+                Switched {
+                    at,
+                    tid: k.tid(t).0,
+                    priority: priority(&k.sched.attr(t)),
+                    name,
+                    left,
+                    woken: k.take_woken(t),
+                }
             }
-            None => Switched { at, tid: 0, priority: 120, name: [0; 2], preempted },
+            None => Switched { at, tid: 0, priority: 120, name: [0; 2], left, woken: None },
         };
         if !write::switch(&r.rings[cpu.index()], cpu.0, &to) {
             r.switches_lost.fetch_add(1, Relaxed);

@@ -126,7 +126,7 @@ impl Machine for Host {
                 self.records.unsampled(cpu, k().tid(t), value);
                 false
             }
-            Event::Switched { cpu, to, preempted, at } => self.records.switched(k(), cpu, to, preempted, at),
+            Event::Switched { cpu, to, left, at } => self.records.switched(k(), cpu, to, left, at),
             Event::Serves(_, core) => {
                 self.places.share(Carrier::me(), core);
                 false

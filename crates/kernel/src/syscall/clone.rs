@@ -137,6 +137,7 @@ impl<M: Machine> Kernel<M> {
         let now = self.now();
         self.thread(child).begun.store(now.0, Relaxed);
         self.process.staying.fetch_add(1, Relaxed);
+        self.note_creator(parent, child, now);
         self.sched.wake_new(child, cpu, now, &mut self.kicks(cpu));
         self.tick_elsewhere(cpu, self.sched.cpu_of(child));
         Ok(tid)

@@ -8,7 +8,7 @@ pub use perfetto::perfetto;
 
 use crate::trace::{Record, What};
 use ::perfetto::Span;
-use ids::{CpuId, Nanos};
+use ids::{CpuId, Left, Nanos};
 use std::collections::BTreeMap;
 
 /// Which thread had which CPU when, in order of the spans' ends.
@@ -21,23 +21,23 @@ fn spans(records: &[Record]) -> Vec<Span> {
             What::Call => {
                 // If it is not resumed at once, that is what it waits in.
                 if let Some(span) = open.get_mut(&r.cpu) {
-                    span.blocked = true;
+                    span.left = Left::Waiting;
                 }
             }
             What::Timer | What::Kick => {
                 if let Some(span) = open.get_mut(&r.cpu) {
-                    span.blocked = false;
+                    span.left = Left::Runnable;
                 }
             }
-            What::Run if open.get(&r.cpu).is_some_and(|s| s.tid == r.who && s.priority == r.priority) => {}
+            What::Run if open.get(&r.cpu).is_some_and(|s| i64::from(s.tid) == r.who && s.priority == r.priority) => {}
             What::Run | What::Idle | What::HostBegin => {
                 if let Some(span) = open.remove(&r.cpu) {
                     spans.push(Span { to: r.at, ..span });
                 }
                 if r.what == What::Run {
-                    let span =
-                        Span { cpu: r.cpu, from: r.at, to: r.at, tid: r.who, priority: r.priority, blocked: false };
-                    open.insert(r.cpu, span);
+                    let (cpu, at, tid, priority) = (r.cpu, r.at, r.who as i32, r.priority);
+                    let span = Span { cpu, from: at, to: at, tid, priority, left: Left::Runnable, woken: None };
+                    open.insert(cpu, span);
                 }
             }
             _ => {}
@@ -65,7 +65,7 @@ mod tests {
             r(50, What::Idle, 0),
         ];
         let all = spans(&records);
-        let got: Vec<_> = all.iter().map(|s| (s.tid, s.from.0, s.to.0, s.blocked)).collect();
-        assert_eq!(got, [(7, 10, 30, false), (8, 30, 50, true)]);
+        let got: Vec<_> = all.iter().map(|s| (s.tid, s.from.0, s.to.0, s.left)).collect();
+        assert_eq!(got, [(7, 10, 30, Left::Runnable), (8, 30, 50, Left::Waiting)]);
     }
 }

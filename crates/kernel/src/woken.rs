@@ -1,0 +1,73 @@
+//! For traces: what ended a thread's wait.
+//!
+//! A waker notes itself in the thread before it wakes it, and the CPU that turns to the thread takes the note. Of two
+//! wakers that come at the same moment one overwrites the other; both were there.
+
+use crate::Kernel;
+use crate::machine::Machine;
+use crate::wait::Wait;
+use abi::nr;
+use ids::{CpuId, Nanos, ThreadIdx, Wake, Waker};
+use sync::atomic::{AtomicU64, Ordering::*};
+
+/// The note of a thread's last waker.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadWoken {
+    at: AtomicU64,
+    /// [`Waker::to_word`]; 0: taken.
+    by: AtomicU64,
+}
+
+impl ThreadWoken {
+    // Relaxed: the run queue's lock orders the note before the switch to the thread.
+    fn note(&self, wake: Wake) {
+        self.at.store(wake.at.0, Relaxed);
+        self.by.store(wake.by.to_word(), Relaxed);
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// What has made `t` runnable since this was asked last; `None`: it has been runnable all the time.
+    pub fn take_woken(&self, t: ThreadIdx) -> Option<Wake> {
+        let woken = &self.thread(t).woken;
+        let at = Nanos(woken.at.load(Relaxed));
+        Waker::from_word(woken.by.swap(0, Relaxed)).map(|by| Wake { at, by })
+    }
+
+    /// `t` is about to be woken; `cpu` is the caller's own, if it has one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_waker(&self, cpu: CpuId, t: ThreadIdx) {
+        if self.config.tracing && self.thread(t).wait.kind() != Wait::None {
+            let by = self.waker(cpu, t);
+            self.thread(t).woken.note(Wake { at: self.now(), by });
+        }
+    }
+
+    /// `child` is about to run for the first time.
+    pub(crate) fn note_creator(&self, parent: ThreadIdx, child: ThreadIdx, at: Nanos) {
+        if self.config.tracing {
+            self.thread(child).woken.note(Wake { at, by: Waker::Creator(self.tid(parent)) });
+        }
+    }
+
+    fn waker(&self, cpu: CpuId, t: ThreadIdx) -> Waker {
+        let wait = &self.thread(t).wait;
+        match wait.kind() {
+            _ if wait.timed_out() => Waker::Time,
+            Wait::CpuSleep | Wait::Throttled => Waker::Time,
+            Wait::Host if writes_to_device(wait.call.load(Relaxed) as usize) => Waker::Time,
+            Wait::Host | Wait::Terminal => Waker::Outside,
+            _ if cpu == CpuId::NONE || self.cpu(cpu).in_timer.load(Relaxed) => Waker::Outside,
+            _ => match self.sched.current(cpu) {
+                Some(current) if current != t => Waker::Thread(self.tid(current)),
+                _ => Waker::Outside,
+            },
+        }
+    }
+}
+
+/// Whether a host call takes the time that a device needs, whenever it is made.
+fn writes_to_device(call: usize) -> bool {
+    matches!(call, nr::FSYNC | nr::FDATASYNC | nr::SYNC | nr::SYNCFS | nr::MSYNC | nr::SYNC_FILE_RANGE)
+}
