@@ -40,7 +40,8 @@ impl History {
             actor.result = actor.used.since(actor.used_before).0 as isize;
         }
         let (tid, result) = (Self::tid_of(t), actor.result);
-        let mut view = View { machine: &self.machine, result, tid, cpu, rng: &mut self.user_rng };
+        let (machine, run_time, rng) = (&self.machine, actor.used, &mut self.user_rng);
+        let mut view = View { machine, run_time, result, tid, cpu, rng };
         let step = actor.program.next(&mut view);
         actor.result = 0;
         actor.used_before = actor.used;

@@ -226,6 +226,7 @@ impl std::fmt::Debug for Step {
 /// A program's view of the machine between two steps. Looking costs no time.
 pub struct View<'a> {
     pub(crate) machine: &'a SimMachine,
+    pub(crate) run_time: Nanos,
     /// The result of the last step.
     pub result: isize,
     /// The thread's id.
@@ -240,6 +241,11 @@ impl View<'_> {
     /// `clock_gettime(CLOCK_MONOTONIC)`.
     pub fn now(&self) -> Nanos {
         self.machine.now()
+    }
+
+    /// How long the thread has run in user mode when its next step begins.
+    pub fn run_time(&self) -> Nanos {
+        self.run_time
     }
 
     /// Loads a word of the program.

@@ -2,6 +2,7 @@
 
 pub mod hackbench;
 pub mod periodic;
+pub mod recorded;
 pub mod rt_migrate;
 pub mod rt_storm;
 pub mod rtapp;

@@ -48,7 +48,8 @@ impl World {
         self.kernel.m.with(t, |c| c.regs.rip = USER_RIP);
         let machine = &self.kernel.m;
         let th = self.threads[t.index()].as_mut().expect("it runs");
-        let mut view = View { machine, result: th.result, tid: th.tid, cpu, rng: &mut self.user_rng };
+        let (rng, run_time) = (&mut self.user_rng, th.used);
+        let mut view = View { machine, run_time, result: th.result, tid: th.tid, cpu, rng };
         let span = th.program.on_signal(&mut view, signal);
         th.frames.push((th.op.take(), th.work, th.result));
         let back = Call { nr: abi::nr::RT_SIGRETURN, args: [0; 6] };
@@ -98,10 +99,11 @@ impl World {
         let mut op = match th.op.take() {
             Some(op) => op,
             None => {
-                let mut view = View { machine, result: th.result, tid: th.tid, cpu, rng: &mut self.user_rng };
-                let step = th.program.next(&mut view);
                 // Every step takes some instructions, so time advances.
                 env.debt += self.config.cost.atomic.max(1);
+                let (rng, run_time) = (&mut self.user_rng, th.used + Nanos(env.debt));
+                let mut view = View { machine, run_time, result: th.result, tid: th.tid, cpu, rng };
+                let step = th.program.next(&mut view);
                 Op::begin(step, &mut env)
             }
         };
