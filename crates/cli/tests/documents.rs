@@ -19,6 +19,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/PERFORMANCE.md",
     "docs/STRESS.md",
     "docs/SWEEPS.md",
+    "docs/REPLAY.md",
 ];
 /// How a name begins that is a path from the root of the workspace.
 const ROOTS: &[&str] = &["crates/", "tests/", "docs/", "packaging/", ".ci/"];

@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
 pub use super::fleet::shard::Shard;
+use sim::workload::recorded::Policies;
 
 /// `entresol sim`.
 #[derive(Debug, Args)]
@@ -19,7 +20,8 @@ pub use super::fleet::shard::Shard;
         entresol sim run app.json --cpus 2                    a workload of rt-app\n  \
         entresol sim sweep --seeds 0..1000                    a thousand random programs, all invariants on\n  \
         entresol sim sweep experiment.toml --shard 0/16       a sixteenth of an experiment, as rows\n  \
-        entresol sim replay entresol-swarm-17.json            a failure of a sweep again"
+        entresol sim replay entresol-swarm-17.json            a failure of a sweep again\n  \
+        entresol sim replay --from-trace app.pftrace --cpus 2,8,64    a live program on other machines"
 )]
 pub struct SimArguments {
     /// The command.
@@ -46,7 +48,7 @@ pub enum SimTask {
     Status(StatusArguments),
     /// Put the rows of all shards into one Parquet file
     Rows(RowsArguments),
-    /// Run again what a sweep found
+    /// Run again what a sweep found, or what a live program did
     Replay(ReplayArguments),
     /// Measure this machine and print the cost file with its values
     Calibrate(CalibrateArguments),
@@ -284,16 +286,52 @@ pub struct RowsArguments {
 
 /// `entresol sim replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  entresol sim replay entresol-swarm-17.json --html failure.html")]
+#[command(
+    after_help = "With --from-trace the run times, and what depends on what, are those of a live run; the CPUs, and \
+        what wake-ups cost, are simulated. The number of CPUs that the program had is always simulated, too, to compare.\n\n\
+        Exit status: 0; 1 if the run fails again; 2 if what was asked for makes no sense or a file is wrong.\n\n\
+        Examples:\n  \
+        entresol sim replay entresol-swarm-17.json --html failure.html\n  \
+        entresol run --cpus 2 --trace xz.pftrace -- xz -T4 -k file\n  \
+        entresol sim replay --from-trace xz.pftrace --cpus 2,8,64 --html xz.html"
+)]
 pub struct ReplayArguments {
     /// A file written by `sim sweep`
-    pub file: PathBuf,
-    /// Write a trace for ui.perfetto.dev
+    #[arg(required_unless_present = "from_trace", conflicts_with = "from_trace")]
+    pub file: Option<PathBuf>,
+    /// Write a trace of the simulated run for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write a page with a timeline for each CPU
+    /// Write a page: a timeline for each CPU, or a live program's figures
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Replay a live program, from a trace that `entresol run --trace` wrote
+    #[arg(long, value_name = "FILE", help_heading = "Live programs")]
+    pub from_trace: Option<PathBuf>,
+    /// On so many CPUs [default: as many as it had]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "file", help_heading = "Live programs")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
+    pub cpus: Vec<u32>,
+    /// The costs of wake-ups and migrations: a profile of the committed cost file, FILE, or FILE:PROFILE [default: host]
+    #[arg(long, value_name = "COSTS", conflicts_with = "file", help_heading = "Live programs")]
+    pub costs: Option<String>,
+    /// Scale every cost to this percentage
+    #[arg(long, value_name = "PERCENT", conflicts_with = "file", help_heading = "Live programs")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub scale: Option<u32>,
+    /// Give all threads this policy instead of their own [default: recorded]
+    #[arg(long, value_name = "POLICY", conflicts_with = "file", help_heading = "Live programs")]
+    #[arg(value_parser = PossibleValuesParser::new(Policies::ALL.map(Policies::name)))]
+    pub policy: Option<String>,
+    /// The process, if the trace has several
+    #[arg(long, value_name = "PID", conflicts_with = "file", help_heading = "Live programs")]
+    pub process: Option<i32>,
+    /// Everything random comes from it
+    #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "file", help_heading = "Live programs")]
+    pub seed: u64,
+    /// Print the figures as JSON
+    #[arg(long, conflicts_with = "file", help_heading = "Live programs")]
+    pub json: bool,
 }
 
 /// `entresol sim calibrate`.

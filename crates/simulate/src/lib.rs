@@ -1,7 +1,8 @@
 //! `entresol sim`: the same kernel on simulated CPUs, in virtual time.
 //!
 //! `plan` turns the options into one consistent plan, or says why there is none, before anything runs. `once` runs it
-//! once, `sweep` with many seeds, `replay` as a file says; `calibrate` measures the costs. Many plans at once are an
+//! once, `sweep` with many seeds, `replay` as a file says; `from_trace` runs a
+//! live program's trace; `calibrate` measures the costs. Many plans at once are an
 //! `experiment`, which `estimate` counts, `fleet` runs in parts and `report` sums up. The simulated machine is in crate `sim`; this crate is
 //! its command line. [`compare`](mod@compare) runs a workload simulated and live, side by side.
 //!
@@ -17,6 +18,7 @@ pub mod compare;
 mod estimate;
 mod experiment;
 mod fleet;
+mod from_trace;
 mod measure;
 mod once;
 mod plan;

@@ -46,7 +46,7 @@ impl Plan {
     /// The plan for this workload with these options.
     pub fn of(what: What, choice: &Choice) -> anyhow::Result<Plan> {
         what.refuse(choice)?;
-        let cost = cost(choice)?;
+        let cost = cost(choice.costs.as_deref(), choice.scale)?;
         let plant = choice.plant.as_deref().map(plant).transpose()?;
         let options = Options {
             cost,
@@ -175,12 +175,9 @@ pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
 }
 
 /// The machine's costs.
-fn cost(choice: &Choice) -> anyhow::Result<Cost> {
-    let cost = match choice.costs.as_deref() {
-        None => Cost::host(),
-        Some(named) => named_cost(named)?,
-    };
-    Ok(choice.scale.map_or(cost.clone(), |percent| cost.scaled(u64::from(percent))))
+pub(super) fn cost(named: Option<&str>, scale: Option<u32>) -> anyhow::Result<Cost> {
+    let cost = named.map_or_else(|| Ok(Cost::host()), named_cost)?;
+    Ok(scale.map_or(cost.clone(), |percent| cost.scaled(u64::from(percent))))
 }
 
 /// A profile, a file, or `file:profile`.

@@ -9,7 +9,7 @@ use sim::{Bug, Cost, Options, Plant, Report};
 use super::args::ReplayArguments;
 use super::once::{Files, judge};
 use super::plan::{self, Plan, What};
-use super::show;
+use super::{from_trace, show};
 use tool::{say, style};
 
 /// The form of the file.
@@ -114,14 +114,18 @@ impl Replay {
 
 /// Runs it again and returns the exit status: 1 if it fails again.
 pub(super) fn replay(request: &ReplayArguments) -> anyhow::Result<i32> {
-    let replay = Replay::read(&request.file)?;
-    let plan = replay.plan().with_context(|| request.file.display().to_string())?;
+    if let Some(trace) = &request.from_trace {
+        return from_trace::replay(request, trace);
+    }
+    let file = request.file.as_ref().context("expected a file that `entresol sim sweep` left")?;
+    let replay = Replay::read(file)?;
+    let plan = replay.plan().with_context(|| file.display().to_string())?;
     let files = Files::new(request.trace.as_deref(), request.html.as_deref())?;
     let report = plan.run(replay.seed, files.wanted());
     files.write(&report)?;
     tool::output::text(&show::report(&report))?;
     if report.hash == replay.hash {
-        say!("the same trace as in {}", request.file.display())?;
+        say!("the same trace as in {}", file.display())?;
     } else {
         let (then, now) = (&replay.version, env!("CARGO_PKG_VERSION"));
         style::remark(&format!(
