@@ -98,8 +98,7 @@ fn what_can_be_told() {
 fn servers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
-    let asked =
-        "bench servers --connections 2,20 --idle 50 --runs 1 --seconds 0.1 --sides native,auto,epoll,threads --json";
+    let asked = "bench servers --connections 2,20 --idle 50 --paced 2000 --runs 1 --seconds 0.1 --sides native,auto,epoll,threads --json";
     let answer = Command::new(env!("CARGO_BIN_EXE_entresol"))
         .args(asked.split(' '))
         .arg(&file)
@@ -112,7 +111,7 @@ fn servers() {
         String::from_utf8_lossy(&answer.stderr)
     );
     let rows: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    for load in ["echo 2", "echo 20", "echo 100, 50 idle"] {
+    for load in ["echo 2", "echo 20", "echo 100, 50 idle", "echo 100, 2000 a second"] {
         for side in ["native", "auto", "epoll", "threads"] {
             let row = rows.iter().find(|row| row["load"] == load && row["side"] == side);
             let rate = row.and_then(|row| row["rate"]["median"].as_f64());

@@ -1,5 +1,8 @@
-//! The load: one thread with an instance of epoll, and one request at a time on each connection.
+//! The load: one thread with an instance of epoll, and one request at a time on each connection: at once after the answer to the
+//! one before, or after a pause ([`Pace`]).
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 /// A server that sends nothing for this long is taken to hang.
-const PATIENCE_MS: i32 = 10_000;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Events taken by one call.
+const AT_ONCE: usize = 256;
 /// Keys of the cache, which are all there before the first request.
 const KEYS: usize = 1_000;
 const VALUE: usize = 100;
@@ -73,8 +78,45 @@ pub(super) struct Load {
     poll: OwnedFd,
     clients: Vec<Client>,
     exchanges: Vec<Exchange>,
+    /// `None`: without pauses.
+    pace: Option<Pace>,
     /// Its first request has been sent.
     begun: bool,
+}
+
+/// Pauses between an answer and the next request: of random length, as of people who do not know of each other.
+pub(super) struct Pace {
+    mean: Duration,
+    random: fastrand::Rng,
+    /// The clients that pause, and until when.
+    pausing: BinaryHeap<Reverse<(Instant, usize)>>,
+}
+
+impl Pace {
+    /// Pauses that are exponentially distributed, the same in each run.
+    pub(super) fn new(mean: Duration) -> Pace {
+        Pace { mean, random: fastrand::Rng::with_seed(1), pausing: BinaryHeap::new() }
+    }
+
+    fn pause(&mut self, client: usize) {
+        // 1 − x is never 0.
+        let span = self.mean.mul_f64(-(1.0 - self.random.f64()).ln());
+        self.pausing.push(Reverse((Instant::now() + span, client)));
+    }
+
+    /// A client whose pause is over.
+    fn next_due(&mut self) -> Option<usize> {
+        let Reverse((until, client)) = *self.pausing.peek()?;
+        (until <= Instant::now()).then(|| {
+            self.pausing.pop();
+            client
+        })
+    }
+
+    /// How long nobody's pause ends.
+    fn left(&self) -> Option<Duration> {
+        self.pausing.peek().map(|Reverse((until, _))| until.saturating_duration_since(Instant::now()))
+    }
 }
 
 /// The outcome of a span.
@@ -95,7 +137,7 @@ impl Outcome {
 }
 
 impl Load {
-    pub(super) fn new(streams: Vec<TcpStream>, exchanges: Vec<Exchange>) -> anyhow::Result<Load> {
+    pub(super) fn new(streams: Vec<TcpStream>, exchanges: Vec<Exchange>, pace: Option<Pace>) -> anyhow::Result<Load> {
         // SAFETY: a new descriptor, which nobody else has.
         let poll = unsafe {
             match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
@@ -113,10 +155,10 @@ impl Load {
             // Clients begin in different places.
             clients.push(Client { stream, at: number * 7 % exchanges.len(), come: 0, sent: Instant::now() });
         }
-        Ok(Load { poll, clients, exchanges, begun: false })
+        Ok(Load { poll, clients, exchanges, pace, begun: false })
     }
 
-    /// Keeps every connection busy for a span. At its end, requests are still under way.
+    /// Makes requests for a span. At its end, requests are still under way.
     pub(super) fn run(&mut self, span: Duration) -> anyhow::Result<Outcome> {
         if !self.begun {
             self.begin()?;
@@ -149,34 +191,41 @@ impl Load {
             stream.write_all(&exchange.request)?;
             stream.read_exact(&mut vec![0; exchange.answer.len()])?;
         }
-        for client in &mut self.clients {
-            client.stream.set_nonblocking(true)?;
-            client.send(&self.exchanges)?;
+        for client in 0..self.clients.len() {
+            self.clients[client].stream.set_nonblocking(true)?;
+            self.ask(client)?;
+        }
+        Ok(())
+    }
+
+    /// The client makes its next request: now, or after a pause.
+    fn ask(&mut self, client: usize) -> anyhow::Result<()> {
+        match &mut self.pace {
+            Some(pace) => pace.pause(client),
+            None => self.clients[client].send(&self.exchanges)?,
         }
         Ok(())
     }
 
     /// Takes what has come, and sends the next requests.
     fn round(&mut self, latencies_ns: &mut Vec<u32>, go_on: bool) -> anyhow::Result<()> {
-        const AT_ONCE: usize = 256;
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        // SAFETY: the host writes at most that many events.
-        let found =
-            unsafe { libc::epoll_wait(self.poll.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as i32, PATIENCE_MS) };
-        match found {
-            0 => bail!("no answer within {} s", PATIENCE_MS / 1_000),
-            -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => {
-                return Err(io::Error::last_os_error().into());
-            }
-            _ => {}
+        while let Some(client) = self.pace.as_mut().and_then(Pace::next_due) {
+            self.clients[client].send(&self.exchanges)?;
         }
-        for event in &events[..usize::try_from(found).unwrap_or(0)] {
-            let client = &mut self.clients[event.u64 as usize];
+        let left = self.pace.as_ref().and_then(Pace::left).filter(|left| *left < PATIENCE);
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        let found = wait(&self.poll, left.unwrap_or(PATIENCE), &mut events)?;
+        if found == 0 && left.is_none() {
+            bail!("no answer within {} s", PATIENCE.as_secs());
+        }
+        for event in &events[..found] {
+            let number = event.u64 as usize;
+            let client = &mut self.clients[number];
             if client.receive(&self.exchanges)? {
                 latencies_ns.push(u32::try_from(client.sent.elapsed().as_nanos()).unwrap_or(u32::MAX));
                 client.at = (client.at + 1) % self.exchanges.len();
                 if go_on {
-                    client.send(&self.exchanges)?;
+                    self.ask(number)?;
                 }
             }
         }
@@ -205,6 +254,20 @@ impl Client {
         ensure!(expected == Some(&bytes[..n]), "a wrong answer: {:?}", String::from_utf8_lossy(&bytes[..n]));
         self.come += n;
         Ok(self.come == answer.len())
+    }
+}
+
+/// Waits for events at most for so long: how many there are. A signal ends it early.
+fn wait(poll: &OwnedFd, left: Duration, events: &mut [libc::epoll_event; AT_ONCE]) -> io::Result<usize> {
+    let left = libc::timespec { tv_sec: left.as_secs() as libc::time_t, tv_nsec: left.subsec_nanos().into() };
+    // SAFETY: the host reads the time and writes at most that many events.
+    let found = unsafe {
+        libc::epoll_pwait2(poll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, &raw const left, ptr::null())
+    };
+    match found {
+        0.. => Ok(found as usize),
+        _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

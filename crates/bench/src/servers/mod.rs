@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 
-use load::{Exchange, Load};
+use load::{Exchange, Load, Pace};
 use peers::{Peers, Program};
 use process::Server;
 use report::{Row, Sample};
@@ -42,6 +42,9 @@ pub struct ServersArguments {
     /// Idle connections beside 100 busy ones; 0: don't measure that
     #[arg(long, value_name = "N", default_value = "15000")]
     idle: usize,
+    /// Requests a second, together, of 100 connections that pause after each answer; 0: don't measure that
+    #[arg(long, value_name = "N", default_value = "10000")]
+    paced: u32,
     /// The runs to compare: natively, under Entresol with `run --io`, and runtimes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "native,auto,epoll,threads,go,tokio")]
     sides: Vec<Side>,
@@ -92,6 +95,8 @@ struct Scenario {
     program: Program,
     busy: usize,
     idle: usize,
+    /// How long a busy one pauses after each answer, on average; `None`: it does not.
+    pause: Option<Duration>,
 }
 
 /// Measures; returns the exit status.
@@ -139,10 +144,14 @@ pub fn bench(request: &ServersArguments) -> anyhow::Result<i32> {
 
 /// All that there are descriptors for.
 fn scenarios(request: &ServersArguments, files: usize, cache: bool, remarks: &mut Vec<String>) -> Vec<Scenario> {
-    let echo = |busy, idle, name| Scenario { name, program: Program::Echo, busy, idle };
+    let echo = |busy, idle, name| Scenario { name, program: Program::Echo, busy, idle, pause: None };
     let mut all: Vec<_> = request.connections.iter().map(|&n| echo(n, 0, format!("echo {n}"))).collect();
     if request.idle > 0 {
         all.push(echo(ACTIVE, request.idle, format!("echo {ACTIVE}, {} idle", request.idle)));
+    }
+    if request.paced > 0 {
+        let pause = Some(Duration::from_secs(ACTIVE as u64) / request.paced);
+        all.push(Scenario { pause, ..echo(ACTIVE, 0, format!("echo {ACTIVE}, {} a second", request.paced)) });
     }
     all.retain(|scenario| {
         let fits = scenario.busy + scenario.idle + OTHER_FILES <= files;
@@ -153,7 +162,7 @@ fn scenarios(request: &ServersArguments, files: usize, cache: bool, remarks: &mu
     });
     if cache {
         let name = format!("memcached {CACHE_CLIENTS}");
-        all.push(Scenario { name, program: Program::Cache, busy: CACHE_CLIENTS, idle: 0 });
+        all.push(Scenario { name, program: Program::Cache, busy: CACHE_CLIENTS, idle: 0, pause: None });
     }
     all
 }
@@ -168,7 +177,7 @@ fn measure(scenario: &Scenario, side: Side, peers: &Peers, span: Duration) -> an
     };
     // Before the busy ones, so that they are not the server's last.
     let idle = load::connect(server.port, scenario.idle)?;
-    let mut load = Load::new(load::connect(server.port, scenario.busy)?, exchanges)?;
+    let mut load = Load::new(load::connect(server.port, scenario.busy)?, exchanges, scenario.pause.map(Pace::new))?;
     load.run(span.min(Duration::from_millis(300)))?;
     let before = server.consumed()?;
     let outcome = load.run(span)?;
