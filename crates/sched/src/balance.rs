@@ -28,6 +28,11 @@ impl Scheduler {
         if me.need_resched() || me.seen.queued.get() > 0 {
             return self.schedule(cpu, now, Prev::Preempted, k);
         }
+        self.help(cpu, now, k)
+    }
+
+    /// A CPU that was idle takes a fair thread from another CPU and makes it current here. If there are more, it wakes a further CPU.
+    pub(crate) fn help(&self, cpu: CpuId, now: Nanos, k: &mut impl Kick) -> Option<ThreadIdx> {
         let found = self.pull_fair(cpu, now);
         if found.is_some() {
             self.call_next_helper(cpu, now, k);

@@ -79,7 +79,11 @@ impl Scheduler {
         if self.domains.is_limited() && ((vector == 0) == (before < Rank::FAIR) || refused) {
             self.offer(cpu, now, k);
         }
-        let next = next.or_else(|| self.pull_fair(cpu, now));
+        let next = next.or_else(|| match last.is_some() {
+            true => self.pull_fair(cpu, now),
+            // It was idle until a kick woke it.
+            false => self.help(cpu, now, k),
+        });
         if self.domains.is_limited() {
             self.tell_core(cpu, next, k);
         }

@@ -344,7 +344,8 @@ fn calls_go_by_the_pace_of_who_makes_them() {
     }
 }
 
-/// A CPU that found something calls the next one, if there is more to do where most wait.
+/// A CPU that found something calls the next one, if there is more to do where most wait: one that polls, and one that a kick has
+/// woken.
 #[test]
 fn a_helper_calls_the_next() {
     let all = [0, 1, 2, 3];
@@ -354,14 +355,20 @@ fn a_helper_calls_the_next() {
         (&[(0, C0), (1, C0)], &[], &[]),
         (&[(0, C0), (1, C0)], &[3], &[3]),
     ] {
-        let mut m = busy(4, &[0]);
-        waiting.iter().for_each(|&(n, c)| wait_on(&mut m, n, Attr::DEFAULT, c, set(&all)));
-        park(&mut m, parked);
-        m.now += 10_000;
-        let _ = kicked(&mut m);
-        assert_eq!(m.s.idle_pull(C1, Nanos(m.now), &mut m.kicks), Some(t(0)));
-        assert_eq!(kicked(&mut m), called, "{waiting:?} {parked:?}");
-        assert_eq!(m.s.stats(C1).nudges, called.len() as u64);
+        for is_kicked in [false, true] {
+            let mut m = busy(4, &[0]);
+            waiting.iter().for_each(|&(n, c)| wait_on(&mut m, n, Attr::DEFAULT, c, set(&all)));
+            park(&mut m, parked);
+            m.now += 10_000;
+            let _ = kicked(&mut m);
+            let found = match is_kicked {
+                false => m.s.idle_pull(C1, Nanos(m.now), &mut m.kicks),
+                true => m.s.schedule(C1, Nanos(m.now), Prev::Preempted, &mut m.kicks),
+            };
+            assert_eq!(found, Some(t(0)));
+            assert_eq!(kicked(&mut m), called, "{waiting:?} {parked:?} {is_kicked}");
+            assert_eq!(m.s.stats(C1).nudges, called.len() as u64);
+        }
     }
     // CPU 0 has the longest queue left, and what waits there may run on CPU 5 only.
     for c in 0..6u16 {
