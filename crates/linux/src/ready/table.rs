@@ -175,25 +175,26 @@ impl Ready {
     }
 
     fn put_apart(&self, m: &impl Host, fd: u32) {
-        let Some(descriptor) = self.get(fd) else { return };
+        let Some(descriptor) = self.get_or_make(fd) else { return };
         let mut registration = descriptor.registration.lock();
-        if registration.events == 0 || !registration.is_set {
+        let is_registered = registration.events != 0;
+        if is_registered && !registration.is_set {
             return;
         }
-        if registration.apart == 0 {
+        if is_registered && registration.apart == 0 {
             self.control(m, epoll::DEL, fd, Readiness::default());
         }
+        // One that is not registered counts, too: it may be before it is put back.
         registration.apart += 1;
     }
 
     fn put_back(&self, m: &impl Host, fd: u32) {
         let Some(descriptor) = self.get(fd) else { return };
         let mut registration = descriptor.registration.lock();
-        // Closed meanwhile, or of another call as well.
-        if registration.apart == 0 || {
-            registration.apart -= 1;
-            registration.apart > 0
-        } {
+        // None: no set, or closed meanwhile.
+        let Some(left) = registration.apart.checked_sub(1) else { return };
+        registration.apart = left;
+        if left > 0 || registration.events == 0 {
             return;
         }
         // The poller reports events of the meantime, because a registration reports the present state.
