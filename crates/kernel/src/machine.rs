@@ -106,6 +106,17 @@ pub struct Call {
     pub args: [u64; 6],
 }
 
+/// What [`Machine::receive`] receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Received {
+    /// Every signal.
+    All,
+    /// This one at least.
+    One(Signal),
+    /// Every signal, where nobody else receives those that threads block.
+    Blocked,
+}
+
 /// Something that happened; a CPU named in it is the caller's.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
@@ -199,9 +210,9 @@ pub trait Machine: Sync + Sized {
         0
     }
     /// Passes what the host has received for the process to the kernel (`Linux::signal_from_host`). When this returns,
-    /// nothing that was pending when it was called is left, or, if a signal is named, that one is not. This may wait
-    /// for another carrier that has taken a signal and not passed it on yet.
-    fn receive(&self, _awaited: Option<Signal>) {}
+    /// nothing of that which was pending when it was called is left. This may wait for another carrier that has taken a
+    /// signal and not passed it on yet.
+    fn receive(&self, _what: Received) {}
 }
 
 /// Reads a value of the program's.

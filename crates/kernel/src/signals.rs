@@ -4,7 +4,7 @@
 //! Locks: the process's signals, then one thread's. User memory is not touched under them.
 
 use crate::hint;
-use crate::machine::{Event, Machine, Raise, Resume, SignalChange, Transfer};
+use crate::machine::{Event, Machine, Raise, Received, Resume, SignalChange, Transfer};
 use crate::wait::Wait;
 use crate::{Kernel, Personality, SetUpFailed, Thread};
 use abi::frame::Registers;
@@ -417,7 +417,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     pub(crate) fn take_arrivals(&self, cpu: CpuId, t: ThreadIdx) {
         self.thread(t).hint.fetch_and(!hint::ARRIVALS, AcqRel);
-        self.m.receive(None);
+        self.m.receive(Received::All);
         // This may have woken a more urgent thread, and the last check for that was before.
         if self.sched.need_resched(cpu) {
             self.m.kick(cpu);

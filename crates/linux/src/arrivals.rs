@@ -32,7 +32,7 @@ use abi::args::{
 use abi::{Errno, Itimerval, Signal, nr, si_code};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::hint;
-use kernel::machine::Call;
+use kernel::machine::{Call, Received};
 use kernel::trap::Out;
 use sync::atomic::{AtomicU32, Ordering::*};
 
@@ -198,7 +198,7 @@ impl<M: Host> Linux<'_, M> {
         if result == 0
             && let Some(signal) = Signal::from_raw(signal as i32)
         {
-            self.m.receive(Some(signal));
+            self.m.receive(Received::One(signal));
         }
         Out::Done(result)
     }

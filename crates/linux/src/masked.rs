@@ -11,7 +11,7 @@ use crate::ready::{after, read_time, tells_time_left};
 use crate::{Host, Linux, facts, left};
 use abi::{Errno, SigSet, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::machine::Call;
+use kernel::machine::{Call, Received};
 use kernel::trap::Out;
 
 /// The largest descriptor set, in bytes, that is tried first; larger ones go to the host at once.
@@ -44,7 +44,7 @@ impl<M: Host> Linux<'_, M> {
         let epoll = matches!(call.nr, nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2);
         if masked.at_once && !epoll && masked.mask.is_some_and(|mask| self.lets_through(mask)) {
             // This call does not wait, so nothing else receives them.
-            self.m.receive(None);
+            self.m.receive(Received::All);
         }
         let interrupted = !(epoll && masked.at_once) && self.interrupted(t);
         if !interrupted && self.is_expected_to_wait(cpu, t, &masked.call) {

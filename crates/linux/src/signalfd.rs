@@ -17,7 +17,7 @@ use crate::{Host, Linux, left};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
-use kernel::machine::{Event, NEVER_LEFT, SignalChange, read_timespec};
+use kernel::machine::{Event, NEVER_LEFT, Received, SignalChange, read_timespec};
 use kernel::trap::Out;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -48,7 +48,7 @@ impl Descriptors {
 impl<M: Host> Linux<'_, M> {
     pub(crate) fn sys_signalfd(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         // They are left to the host in the order in which they came.
-        self.receive_blocked();
+        self.m.receive(Received::Blocked);
         let out = self.pass(cpu, call);
         if let (Out::Done(0..), Ok(mask)) = (out, self.get::<u64>(call.args[1])) {
             let mask = SigSet(mask).blockable().without(NEVER_LEFT);
@@ -82,7 +82,7 @@ impl<M: Host> Linux<'_, M> {
         SigSet::check_size(size as usize)?;
         let wanted = self.get::<SigSet>(set)?.blockable();
         let span = if timeout == 0 { None } else { Some(read_timespec(&self.m, timeout)?) };
-        self.receive_blocked();
+        self.m.receive(Received::Blocked);
         let left = self.state().descriptors.left() & wanted;
         let taken = if left.is_empty() { self.take_signal(t, wanted) } else { self.take_lowest(t, wanted, left) };
         match taken {

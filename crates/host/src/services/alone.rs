@@ -38,6 +38,7 @@ use abi::{SigSet, Signal, si_code};
 use arch::context::pending;
 use arch::frame::HostFrame;
 use ids::{Nanos, ThreadIdx};
+use kernel::machine::Received;
 use kernel::wait::Wait;
 use kernel::{Call, Machine};
 use linux::Linux;
@@ -205,7 +206,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     if left && needs_service_thread(blocked, ignored, caught) {
         end_now(k);
         // If the signal was pending, it must arrive before the thread continues.
-        k.m.receive(None);
+        k.m.receive(Received::All);
         return k.interrupted(THREAD);
     }
     let handled = caught & HANDLED;
@@ -227,7 +228,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
         0 => return false,
         // Pending signals have arrived at the handler.
         news if news & !HANDLED == 0 => look_now(k),
-        _ => k.m.receive(None),
+        _ => k.m.receive(Received::All),
     }
     k.interrupted(THREAD)
 }
@@ -325,7 +326,7 @@ fn before_wait_now(me: &Carrier) {
     if caught.0 & !blocked.0 & !HANDLED != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
         end_now(k);
         // Those that are pending end the wait before its time does.
-        return k.m.receive(None);
+        return k.m.receive(Received::All);
     }
     // The call may have a mask of its own.
     heed(me);

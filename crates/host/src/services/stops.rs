@@ -16,6 +16,7 @@ use crate::base::{dispositions, os, report, task};
 use crate::process::Process;
 use crate::process::end;
 use abi::{SigInfo, Signal};
+use kernel::machine::Received;
 use kernel::{Machine, Raise};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
@@ -51,7 +52,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     if is_traced() {
         // A tracer waits for a stop of this host thread.
         end::suffer(k, signal, Raise::Stop { continued });
-        return k.m.receive(None);
+        return k.m.receive(Received::All);
     }
     let word = u64::from(continued) << 32 | signal as u64;
     for round in 0.. {
@@ -67,7 +68,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     if !k.m.service.call() {
         asked.store(0, Release);
         end::suffer(k, signal, Raise::Stop { continued });
-        return k.m.receive(None);
+        return k.m.receive(Received::All);
     }
     for round in 0.. {
         if asked.load(Acquire) != word {
@@ -76,7 +77,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
         os::relax(round);
     }
     // The SIGCONT that continued the process is handled before the thread continues.
-    k.m.receive(None);
+    k.m.receive(Received::All);
 }
 
 /// The last signal that a tracer let through.

@@ -25,6 +25,7 @@ use alloc::boxed::Box;
 use arch::context::{pending, reg};
 use arch::{Context, base, syscall};
 use ids::ThreadIdx;
+use kernel::machine::Received;
 use kernel::{Call, Config, Kernel, Machine, Next};
 use linux::{Inheritance, Linux};
 use sync::atomic::Ordering::*;
@@ -162,7 +163,7 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     unsafe { move_in(old, me, &mut *k.m.contexts.get(t), &*context) };
     open(k);
     // Signals that were noted or stayed pending meanwhile.
-    k.m.receive(None);
+    k.m.receive(Received::All);
     os::close_room();
     me
 }

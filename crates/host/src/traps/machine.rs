@@ -15,7 +15,7 @@ use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
 use ids::{CpuId, Nanos, ThreadIdx};
-use kernel::machine::SignalChange;
+use kernel::machine::{Received, SignalChange};
 use kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use linux::Arg;
 use record::write::Place;
@@ -319,7 +319,14 @@ impl Machine for Host {
         self.identity_of(t)
     }
 
-    fn receive(&self, awaited: Option<Signal>) {
+    fn receive(&self, what: Received) {
+        let awaited = match what {
+            Received::All => None,
+            Received::One(signal) => Some(signal),
+            Received::Blocked if self.service.is_alone() => None,
+            // The service thread receives them as they come.
+            Received::Blocked => return,
+        };
         service::settle(Carrier::my_process(), awaited);
     }
 }

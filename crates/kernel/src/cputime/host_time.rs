@@ -365,7 +365,7 @@ impl<M: Machine> Kernel<M> {
         let before = base.host.load(Relaxed);
         let idle = now - Nanos(rested);
         let assumed = match idle {
-            // It may have looked around all the time.
+            // It may have polled all the time.
             _ if idle < LOOKED => Some(idle),
             _ if idle < LONG_WAIT && !self.cputime.is_armed() && base.assume() => Some(IDLE_COST),
             _ => None,

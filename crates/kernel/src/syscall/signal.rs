@@ -2,7 +2,7 @@
 
 use crate::Personality;
 use crate::hint;
-use crate::machine::{Call, Event, Machine, SignalChange};
+use crate::machine::{Call, Event, Machine, Received, SignalChange};
 use crate::posix_timers::talk::TimerTalk;
 use crate::trap::Out;
 use crate::wait::{Deadline, Wait};
@@ -46,19 +46,11 @@ impl<M: Machine> Kernel<M> {
         before
     }
 
-    /// Signals that the only thread of a process blocks may be pending at the host. Those of several threads are received as they
-    /// come.
-    pub fn receive_blocked(&self) {
-        if self.has_one_thread() {
-            self.m.receive(None);
-        }
-    }
-
     /// What others have sent joins the signals that are pending here, before a new mask of `t` may let those through or it executes a
     /// program: it may be of the same kind, of which one is delivered, or come before them, or be SIGCONT, which voids a stop.
     pub fn join_pending(&self, t: ThreadIdx) {
         if !(self.process.signals.shown_shared() | self.thread(t).signals.0.shown_queued()).is_empty() {
-            self.receive_blocked();
+            self.m.receive(Received::Blocked);
         }
     }
 
@@ -67,7 +59,7 @@ impl<M: Machine> Kernel<M> {
     fn before_sending(&self, t: ThreadIdx, signal: Signal) {
         const JOB_CONTROL: SigSet = SigSet(SigSet::STOP.0 | SigSet::only(Signal::CONT).0);
         if JOB_CONTROL.contains(signal) || self.thread(t).signals.0.shown_mask().contains(signal) {
-            self.receive_blocked();
+            self.m.receive(Received::Blocked);
         }
     }
 
@@ -113,7 +105,7 @@ impl<M: Machine> Kernel<M> {
     /// The signals that the thread blocks and that are pending for it or the process, including those that have just
     /// arrived.
     pub fn pending_signals(&self, t: ThreadIdx) -> SigSet {
-        self.m.receive(None);
+        self.m.receive(Received::All);
         let process = self.process.signals.lock();
         process.pending(&self.thread(t).signals.0.lock())
     }
@@ -164,7 +156,7 @@ impl<M: Machine> Kernel<M> {
         span: Option<Nanos>,
     ) -> Result<Out, Errno> {
         if span == Some(Nanos::ZERO) {
-            self.m.receive(None);
+            self.m.receive(Received::All);
             let taken = self.take_signal(t, wanted).ok_or(Errno::EAGAIN)?;
             return Ok(Out::Done(self.report_taken(info, &taken)));
         }

@@ -3,6 +3,7 @@
 
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, Signal};
+use entresol_kernel::machine::Received;
 use entresol_kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use ids::{CpuId, Nanos, ThreadIdx};
 use linux::Arg;
@@ -172,7 +173,8 @@ impl Machine for TestMachine {
     fn arm(&self, cpu: CpuId, at: Nanos, _then: Option<Nanos>) {
         self.state().timers.insert(cpu.0, at.0);
     }
-    fn receive(&self, awaited: Option<Signal>) {
+    fn receive(&self, what: Received) {
+        let awaited = if let Received::One(signal) = what { Some(signal) } else { None };
         self.state().received.push(awaited);
     }
     fn claim_ids(&self, n: i32) -> Option<i32> {
