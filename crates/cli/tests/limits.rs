@@ -1,6 +1,7 @@
 //! Limits on CPU time beyond Linux, on real programs.
 
-use std::fs;
+mod compiled;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -72,11 +73,7 @@ const PROGRAM: &str = r#"
 "#;
 
 fn program(folder: &Path) -> PathBuf {
-    let (source, file) = (folder.join("limited.c"), folder.join("limited"));
-    fs::write(&source, PROGRAM).unwrap();
-    let built = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&file).arg(&source).status();
-    assert!(built.expect("a C compiler is there").success());
-    file
+    compiled::program(folder, "limited", PROGRAM, "-O1")
 }
 
 fn run(options: &[&str], program: &Path, arguments: &[&str]) -> Output {

@@ -1,6 +1,8 @@
 //! Deliberate faults end the program loudly: the machine does not trust what was decided, and the watchdog
 //! sees a CPU that stands still. `cargo test -p entresol --features planted --test planted`.
 
+mod compiled;
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
@@ -34,10 +36,7 @@ fn run(text: &str, fault: &str, options: &[&str]) -> Output {
 
 fn run_by(mut command: Command, text: &str, fault: &str, options: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("busy.c"), folder.path().join("busy"));
-    std::fs::write(&source, text).unwrap();
-    let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
-    assert!(compiled.expect("a C compiler is there").success());
+    let program = compiled::program(folder.path(), "busy", text, "-O2");
     command.env("ENTRESOL_PLANT", fault).arg("run").args(options).arg("--").arg(program);
     command.output().expect("the command starts")
 }

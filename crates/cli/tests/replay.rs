@@ -1,5 +1,7 @@
 //! `entresol sim replay --from-trace`: a small program is recorded live, and replayed on other machines.
 
+mod compiled;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -39,10 +41,7 @@ fn name(path: &Path) -> &str {
 
 /// The trace of a live run with two CPUs.
 fn recorded(folder: &Path) -> PathBuf {
-    let (source, program, trace) = (folder.join("fj.c"), folder.join("fj"), folder.join("fj.pftrace"));
-    fs::write(&source, FORK_JOIN).unwrap();
-    let built = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();
-    assert!(built.expect("a C compiler is there").success());
+    let (program, trace) = (compiled::program(folder, "fj", FORK_JOIN, "-O1"), folder.join("fj.pftrace"));
     let live = entresol(&["run", "--cpus", "2", "--trace", name(&trace), "--", name(&program)]);
     assert_eq!(live.status.code(), Some(0), "{}", text(&live.stderr));
     assert!(text(&live.stderr).contains(" 0 lost;"), "{}", text(&live.stderr));

@@ -1,7 +1,8 @@
 //! `entresol run --trace`: a live run as a trace for ui.perfetto.dev.
 
+mod compiled;
+
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ids::{Left, Tid, Waker};
@@ -122,18 +123,10 @@ const WAITS: &str = r#"
     }
 "#;
 
-fn built(folder: &Path, text: &str) -> PathBuf {
-    let (source, program) = (folder.join("p.c"), folder.join("p"));
-    fs::write(&source, text).unwrap();
-    let built = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();
-    assert!(built.expect("a C compiler is there").success());
-    program
-}
-
 #[test]
 fn every_switch_is_in_the_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let (program, file) = (built(folder.path(), PING_PONG), folder.path().join("t.pftrace"));
+    let (program, file) = (compiled::program(folder.path(), "p", PING_PONG, "-O1"), folder.path().join("t.pftrace"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
     let output = command.args(["run", "--cpus", "1", "--trace"]).arg(&file).arg("--").arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "the program's own");
@@ -160,7 +153,7 @@ fn every_switch_is_in_the_trace() {
 fn every_wait_says_what_ended_it() {
     for cpus in ["1", "2"] {
         let folder = tempfile::tempdir().unwrap();
-        let (program, file) = (built(folder.path(), WAITS), folder.path().join("t.pftrace"));
+        let (program, file) = (compiled::program(folder.path(), "p", WAITS, "-O1"), folder.path().join("t.pftrace"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
         let output = command.args(["run", "--cpus", cpus, "--trace"]).arg(&file).arg("--").arg(&program).output();
         assert_eq!(output.unwrap().status.code(), Some(0));
@@ -168,7 +161,7 @@ fn every_wait_says_what_ended_it() {
         let [process] = &processes[..] else { panic!("{processes:?}") };
         assert_eq!(process.cpus.len().to_string(), cpus);
         let (main, other) = (process.pid, *process.threads.keys().find(|&&tid| tid != process.pid).unwrap());
-        // What ended the waits of a thread, after each of which it has run.
+        // How a thread began, what ended each of its waits, and how it left at last.
         let ends = |tid: i32| {
             let mut spans: Vec<&Span> = process.spans.iter().filter(|span| span.tid == tid).collect();
             spans.sort_by_key(|span| (span.from, span.to));

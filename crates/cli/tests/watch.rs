@@ -1,5 +1,7 @@
 //! What happens to threads while the host keeps a carrier, and that nothing happens while nothing competes.
 
+mod compiled;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -74,11 +76,7 @@ const PARKED: &str = r#"
 "#;
 
 fn compile(folder: &Path, text: &str) -> PathBuf {
-    let (source, program) = (folder.join("program.c"), folder.join("program"));
-    fs::write(&source, text).unwrap();
-    let compiled = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source).status();
-    assert!(compiled.expect("a C compiler is there").success());
-    program
+    compiled::program(folder, "program", text, "-O2")
 }
 
 fn run(options: &[&str], program: &Path) -> Command {
