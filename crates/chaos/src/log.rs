@@ -35,7 +35,7 @@ const NTH_MAX: u32 = u32::MAX >> 1;
 /// The largest number of threads that can be named.
 pub const THREADS_MAX: u32 = 1 << 16;
 
-/// What the run does at present.
+/// The present state of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// It has made no choice yet.
@@ -222,7 +222,7 @@ impl<'a> Log<'a> {
         self.census(COUNTED)
     }
 
-    /// What to expect of this run.
+    /// The number of choices and events to expect.
     #[must_use]
     pub fn expected(&self) -> Expected {
         Expected { steps: self.expected_steps(), census: self.census(EXPECTED) }
@@ -277,7 +277,7 @@ impl<'a> Log<'a> {
         Switch::read([words[0].load(Relaxed), words[1].load(Relaxed)])
     }
 
-    /// What the run does at present.
+    /// The present state of the run.
     #[must_use]
     pub fn state(&self) -> State {
         match self.0[1].load(Acquire) {

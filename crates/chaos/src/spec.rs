@@ -24,7 +24,7 @@ pub enum Spec {
     Plain,
 }
 
-/// What earlier runs lead to expect of a run.
+/// Expectations of a run, from earlier ones.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     /// About how many choices among several threads there will be.

@@ -57,7 +57,7 @@ impl Counts {
     }
 }
 
-/// What a tree's processes use to find their file.
+/// A tree of processes; they find their file by these values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree {
     /// The tree's first process.

@@ -182,6 +182,7 @@ pub(super) fn deadline(m: &impl Host, call: &Call) -> Result<Option<Deadline>, E
 
 /// The end of a span that begins now.
 pub(crate) fn after(m: &impl Host, span: Nanos) -> Deadline {
+    // The ceiling, so that it is never early.
     Deadline { at: m.clock(Clock::MonotonicCeiling) + span, clock: Clock::Monotonic }
 }
 
