@@ -15,9 +15,10 @@
 //! - A thread that goes to sleep with a debt leaves the queue at once. Linux keeps it there ("delayed dequeue") until V
 //!   has caught up, so that sleeping does not pay a debt. Here its next placement has the same effect: not before its
 //!   old `vruntime` until V has reached it.
-//! - A waiting thread keeps no more credit than it usually consumes between two waits, because it cannot use more.
-//!   Linux lets it keep two slices. Among a thousand threads that run for microseconds each, those that once waited
-//!   long would run some hundred times before the others did again.
+//! - A waiting thread keeps no more credit than its share of two slices, or what it usually consumes between two waits.
+//!   Linux lets it keep two slices whatever competes. Among a thousand threads that run for microseconds each, those
+//!   that once waited long would run some hundred times before the others did again. Beside few threads the share is
+//!   large: each wake-up that preempts consumes credit, and without any left a thread waits for the end of a slice.
 
 use crate::entity::Entity;
 use crate::planted::Fault;
@@ -174,7 +175,7 @@ impl FairQueue {
             e.lag.set(lag);
             e.key.set(e.key.get() - v);
         } else {
-            e.lag.set(lag.min(to_virtual(u64::from(e.usual_run.get()), e.inverse.get())));
+            e.lag.set(self.keep(e, lag, limit));
         }
         let w = i64::from(e.weight.get());
         self.sum -= (v - self.base) * w;
@@ -184,6 +185,13 @@ impl FairQueue {
             self.sum = 0;
             self.shortest_slice = u32::MAX;
         }
+    }
+
+    /// What `e` keeps of `lag` while it waits: no more credit than its share of `limit`, or its usual run.
+    #[inline(always)]
+    fn keep(&self, e: &Entity, lag: i64, limit: i64) -> i64 {
+        let usual = to_virtual(u64::from(e.usual_run.get()), e.inverse.get());
+        if lag <= usual { lag } else { lag.min(usual.max(scale(limit, i64::from(e.weight.get()), self.load))) }
     }
 
     /// Adds `t` to the waiting threads; it competes already.

@@ -285,6 +285,34 @@ fn wake_up_preemption_is_for_ordinary_threads() {
     }
 }
 
+/// A thread that waits most of the time preempts one that computes for as long as it has credit, and keeps what it does
+/// not consume: in the long run it waits for a CPU little longer than it runs.
+#[test]
+fn a_thread_that_runs_briefly_waits_little_longer_than_it_runs() {
+    let config = Config { slice: Nanos(3 * MS), rt_throttle: false, ..Config::default() };
+    let mut m = Scene { s: Scheduler::new(&config).unwrap(), ..Scene::new(1) };
+    m.start(1, Attr::DEFAULT, CpuMask::first(1), C0);
+    assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+    m.start(0, Attr::DEFAULT, CpuMask::first(1), C0);
+    assert_eq!(m.block(C0), Some(0));
+    let (mut ran, mut waited) = (0, 0);
+    for round in 0..300 {
+        m.now += MS;
+        assert!(m.wake(1, C0));
+        let woken = m.now;
+        while !m.s.need_resched(C0) {
+            m.tick(C0, MS / 100);
+        }
+        waited += m.now - woken;
+        assert_eq!(m.run(C0, Prev::Preempted), Some(1));
+        let run = if round % 10 == 0 { 30_000 } else { 5_000 };
+        m.now += run;
+        ran += run;
+        assert_eq!(m.block(C0), Some(0));
+    }
+    assert!(waited <= 2 * ran, "waited {waited} ns, ran {ran}");
+}
+
 /// A short slice asked for is a right to run soon: it ends the protection of a longer one (PREEMPT_SHORT).
 #[test]
 fn a_thread_with_a_shorter_slice_preempts_a_longer_one() {

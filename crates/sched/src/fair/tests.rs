@@ -145,7 +145,8 @@ impl Model {
         Ok(())
     }
 
-    /// `n` leaves: its lag is kept, two slices of it at most, and if it waits no more credit than it can use.
+    /// `n` leaves: its lag is kept, two slices of it at most. If it waits, it keeps no more credit than its share of two
+    /// slices, or than it can use.
     fn go(&mut self, n: u32, relative: bool) -> Result<(), TestCaseError> {
         let (mean, base) = (self.mean(), self.queue.base);
         if let Some(i) = self.waiting.iter().position(|&w| w == n) {
@@ -154,11 +155,12 @@ impl Model {
         }
         let e = self.table.get(ThreadIdx(n));
         let (v, key, most) = (e.vruntime.get(), e.key.get(), 2 * e.virtual_slice());
+        let share = i128::from(most) * i128::from(e.weight.get()) / i128::from(self.queue.load());
         self.queue.leave(e, relative);
         self.members.retain(|&m| m != n);
         self.running = self.running.filter(|&r| r != n);
         let usable = to_virtual(u64::from(e.usual_run.get()), e.inverse.get());
-        let credit = if relative { most } else { most.min(usable) };
+        let credit = if relative { most } else { most.min(usable.max(share as i64)) };
         prop_assert_eq!(e.lag.get(), (mean - v).max(-most).min(credit));
         prop_assert_eq!(e.key.get(), if relative { key - v } else { key });
         if self.members.is_empty() {
