@@ -18,6 +18,8 @@ const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
 /// The memory below a carrier's block. The block and a buffer for a preemption follow.
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
+/// No set of signals: the host must be told of the present one.
+pub(crate) const UNTOLD: u64 = u64::MAX;
 const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
 /// The memory for exec behind the buffer of a borrower's block.
@@ -107,6 +109,9 @@ pub struct Carrier {
     /// Whether it sleeps in the poller, where a signal wakes it: `AWAKE`, `ASLEEP` (set by itself) or `CALLED` (set by
     /// whoever sends the signal, whose arrival makes it `AWAKE`).
     pub(super) polls: AtomicU32,
+    /// In a process without a service thread: the thread's mask, the ignored signals and those with handlers, as the
+    /// host was last told; [`UNTOLD`]: it must be told. Written by the carrier only.
+    pub(crate) told: [AtomicU64; 3],
     /// A handler has left work for the carrier, in a process with one thread. Written by the carrier only.
     pub(crate) stirred: AtomicBool,
     /// The carrier is in a host call that waits. Written by the carrier only.
@@ -223,6 +228,7 @@ impl Carrier {
                 pause: AtomicU32::new(0),
                 alarms: Alarms::default(),
                 polls: AtomicU32::new(AWAKE),
+                told: [UNTOLD; 3].map(AtomicU64::new),
                 stirred: AtomicBool::new(false),
                 waits: AtomicBool::new(false),
                 brief: AtomicBool::new(false),

@@ -22,8 +22,6 @@ pub(crate) struct Service {
     pub alone: AtomicBool,
     /// While `alone`: the signals that the only carrier lets through.
     pub open: AtomicU64,
-    /// While `alone`: the signals with handlers that the thread did not block at the last check.
-    pub takes: AtomicU64,
     /// The signals for which our handler is installed at the host on the program's behalf.
     pub installed: AtomicU64,
     /// When the process publishes its page; MAX: it has.
@@ -57,7 +55,6 @@ impl Service {
             missing: AtomicBool::new(false),
             alone: AtomicBool::new(false),
             open: AtomicU64::new(0),
-            takes: AtomicU64::new(0),
             installed: AtomicU64::new(0),
             until: AtomicU64::new(0),
             called: AtomicBool::new(false),

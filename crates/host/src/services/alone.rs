@@ -22,13 +22,12 @@
 //! | word of `Service` | meaning while `alone` is set; only the carrier uses them |
 //! |---|---|
 //! | `open` | the signals that the carrier leaves unblocked |
-//! | `takes` | the signals with a handler that the thread did not block at the last check |
 //! | `installed` | the signals whose action at the host is `on_arrival` |
 //! | `until` | when it publishes its page; MAX: it has |
 
 use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
 use crate::base::{os, report};
-use crate::carriers::carrier::Carrier;
+use crate::carriers::carrier::{Carrier, UNTOLD};
 use crate::carriers::outside;
 use crate::carriers::preempt::{look as look_from, stir};
 use crate::carriers::receive::{STANDARD, URGENT};
@@ -153,6 +152,7 @@ pub(crate) fn close(k: &Process) -> bool {
     look_now(k);
     os::sigprocmask(0, CARRIER_MASK);
     k.m.service.open.store(0, Relaxed);
+    forget_told();
     look(k);
     k.interrupted(THREAD)
 }
@@ -196,12 +196,26 @@ const FATAL: [Signal; 12] = [
     Signal::PROF,
 ];
 
+/// Whether the host knows the thread's mask and the process's actions, or need not.
+#[inline(always)]
+pub(crate) fn host_knows(me: &Carrier) -> bool {
+    let told = || me.told.each_ref().map(|set| SigSet(set.load(Relaxed)));
+    !me.process().m.service.is_alone() || told() == me.process().shown_signals(THREAD)
+}
+
+/// Makes the next [`heed`] tell the host even what has not changed.
+fn forget_told() {
+    Carrier::me().told[0].store(UNTOLD, Relaxed);
+}
+
 /// Called before the thread returns to user code: tells the host of changes of the thread's mask and the process's
 /// actions. True if that let a blocked signal arrive.
 #[inline]
 pub(crate) fn heed(me: &Carrier) -> bool {
     let (k, service) = (me.process(), &me.process().m.service);
     let [blocked, ignored, caught] = k.shown_signals(THREAD).map(|set| set.0);
+    let told = me.told.each_ref().map(|set| set.load(Relaxed));
+    me.told.iter().zip([blocked, ignored, caught]).for_each(|(told, set)| told.store(set, Relaxed));
     let left = service.until.load(Relaxed) == LEFT;
     if left && needs_service_thread(blocked, ignored, caught) {
         end_now(k);
@@ -219,12 +233,8 @@ pub(crate) fn heed(me: &Carrier) -> bool {
         service.open.store(open, Relaxed);
         change_mask(before, open);
     }
-    let takes = caught & !blocked;
-    let before = service.takes.load(Relaxed);
-    if takes != before {
-        service.takes.store(takes, Relaxed);
-    }
-    match takes & !before {
+    let takes = |[blocked, _, caught]: [u64; 3]| caught & !blocked;
+    match takes([blocked, ignored, caught]) & !takes(told) {
         0 => return false,
         // Pending signals have arrived at the handler.
         news if news & !HANDLED == 0 => look_now(k),
@@ -273,6 +283,7 @@ pub(crate) fn catch(k: &Process, signal: Signal) -> bool {
 /// Has our handlers of these signals installed again, because the host may have lost them.
 pub(crate) fn reinstall(k: &Process, set: u64) {
     k.m.service.installed.fetch_and(!set, Relaxed);
+    forget_told();
 }
 
 /// Called before the carrier waits in the host. `busy`: its CPU has other work meanwhile.

@@ -146,7 +146,7 @@ extern "C" fn on_other(context: *mut Context) -> ! {
     let next = here.call_other(&call);
     let me = Carrier::me();
     leave(match next {
-        Ok(Chosen::Run(t)) if !me.process().m.service.is_alone() => load(me, t),
+        Ok(Chosen::Run(t)) if alone::host_knows(me) => load(me, t),
         Ok(Chosen::Run(t)) => follow_slow(me, Next::Run(t)),
         Ok(chosen) => follow_long(context, Some(chosen)),
         Err(next) => follow_slow(me, next),
@@ -266,7 +266,7 @@ extern "C" fn on_carrier(_: *mut Gs) -> *mut Context {
 #[inline(always)]
 fn follow(me: &'static Carrier, next: Next) -> *mut Context {
     match next {
-        Next::Run(t) if !me.process().m.service.is_alone() => load(me, t),
+        Next::Run(t) if alone::host_knows(me) => load(me, t),
         other => follow_slow(me, other),
     }
 }
@@ -280,7 +280,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
         next = match next {
             // A forked child continues in its parent's context.
             Next::Run(t) if me.gs.borrowed == UNBORN => return me.process().m.contexts.get(t),
-            Next::Run(_) if me.process().m.service.is_alone() && alone::heed(me) => {
+            Next::Run(_) if !alone::host_knows(me) && alone::heed(me) => {
                 me.process().trap(me.cpu(), Trap::Interrupt { timer: false, kick: true })
             }
             Next::Run(t) if fits(me, t) => return load(me, t),
