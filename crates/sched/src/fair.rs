@@ -8,7 +8,7 @@
 //! slice / weight) is earliest runs.
 //!
 //! V is kept as Σ (vruntime − base) · weight and Σ weight, so that eligibility needs only a multiplication. A division
-//! happens only when a thread joins or leaves, and not even then while the sum of the weights is a power of two.
+//! happens only when a thread joins or leaves, and for V not even then while the sum of the weights is a power of two.
 //!
 //! Two differences from Linux:
 //!

@@ -14,7 +14,8 @@ static atomic_int found;
 
 static bool polled(void) {
   struct pollfd two[2] = {{set, POLLIN, 0}, {set, POLLIN, 0}};
-  return poll(two, 2, -1) == 2 && two[0].revents == POLLIN;
+  /* A signal may arrive between the looks at the first and at the second. */
+  return poll(two, 2, -1) >= 1 && (two[0].revents | two[1].revents) == POLLIN;
 }
 static bool selected(void) {
   fd_set sets;

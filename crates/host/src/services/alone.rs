@@ -203,9 +203,11 @@ pub(crate) fn host_knows(me: &Carrier) -> bool {
     !me.process().m.service.is_alone() || told() == me.process().shown_signals(THREAD)
 }
 
-/// Makes the next [`heed`] tell the host even what has not changed.
+/// Makes the next [`heed`] tell the host even what has not changed. Signals do not arrive anew by that, so the mask and
+/// those with handlers stay known.
 fn forget_told() {
-    Carrier::me().told[0].store(UNTOLD, Relaxed);
+    let [_, ignored, _] = &Carrier::me().told;
+    ignored.store(UNTOLD, Relaxed);
 }
 
 /// Called before the thread returns to user code: tells the host of changes of the thread's mask and the process's
