@@ -8,3 +8,6 @@ pub const EXIT: u32 = 2;
 pub const ARRIVALS: u32 = 4;
 /// A signal has arrived that the thread blocks and that its descriptors may read: a wait for descriptors starts over.
 pub const FOR_DESCRIPTORS: u32 = 8;
+/// The result of a call says how to restart, though nobody may have sent the thread a signal. Without [`SIGNAL`] it takes
+/// none that is pending for the process: another thread has been notified of it.
+pub const RESTART: u32 = 16;

@@ -270,7 +270,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Makes the thread check on its way out for a result that restarts its call without a signal.
     pub fn restart_at_exit(&self, t: ThreadIdx) {
-        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+        self.thread(t).hint.fetch_or(hint::RESTART, AcqRel);
     }
 
     /// Whether a waiting thread must give up its wait for a signal, or for one that its descriptors may read.
@@ -360,16 +360,18 @@ impl<M: Machine> Kernel<M> {
 
     /// Handles signals on the way to user code: handlers, default actions, restarts (`arch_do_signal_or_restart`).
     pub(crate) fn deliver_signals(&self, cpu: CpuId, t: ThreadIdx) {
-        let thread = self.thread(t);
+        let (thread, mut is_sent) = (self.thread(t), false);
         loop {
-            thread.hint.fetch_and(!hint::SIGNAL, AcqRel);
-            let (action, continued) = self.next_action(cpu, thread);
+            is_sent |= thread.hint.fetch_and(!(hint::SIGNAL | hint::RESTART), AcqRel) & hint::SIGNAL != 0;
+            let (action, continued) = if is_sent { self.next_action(cpu, thread) } else { (Action::None, 0) };
             match self.show_to_tracer(t, action) {
                 Action::None => {
+                    let masked = self.blocked(t);
                     let left = self.process.signals.lock().restore_mask(&mut thread.signals.0.lock());
                     self.retarget(cpu, t, left);
                     M::Personality::wanted(self, t, || !self.blocked(t));
-                    if self.process.signals.lock().deliverable(&thread.signals.0.lock()).is_empty() {
+                    is_sent |= self.blocked(t) != masked;
+                    if !is_sent || self.process.signals.lock().deliverable(&thread.signals.0.lock()).is_empty() {
                         return self.restart_without_handler(t);
                     }
                 }

@@ -475,7 +475,7 @@ impl<M: Machine> Kernel<M> {
         if bits & hint::FOR_DESCRIPTORS != 0 {
             self.thread(t).hint.fetch_and(!hint::FOR_DESCRIPTORS, AcqRel);
         }
-        if self.thread(t).hint.load(Acquire) & hint::SIGNAL != 0 {
+        if self.thread(t).hint.load(Acquire) & (hint::SIGNAL | hint::RESTART) != 0 {
             self.deliver_signals(cpu, t);
         }
         None

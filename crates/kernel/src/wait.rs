@@ -341,7 +341,7 @@ impl<M: Machine> Kernel<M> {
         self.set_result(t, result);
         // A result that says how to restart is for signal delivery only.
         if (-516..=-512).contains(&result) {
-            self.thread(t).hint.fetch_or(crate::hint::SIGNAL, AcqRel);
+            self.restart_at_exit(t);
         }
     }
 }

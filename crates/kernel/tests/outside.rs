@@ -39,6 +39,25 @@ fn no_call_returns_while_the_process_ends() {
     assert_eq!(w.results(t), []);
 }
 
+/// A call that starts over without a signal, as when its carrier was wanted elsewhere, takes none that another thread
+/// has been notified of.
+#[test]
+fn a_call_that_starts_over_takes_no_signal_of_another_thread() {
+    let mut w = World::new(1);
+    let main = ThreadIdx(0);
+    let t = w.spawn(main);
+    w.handle(main, SIGUSR1, 0);
+    // Its wake-up does not preempt.
+    w.poke(word(7), 0);
+    assert_eq!(w.call(main, nr::SCHED_SETSCHEDULER, [0, SCHED_BATCH, word(7), 0, 0, 0]), Some(0));
+    assert_eq!(w.futex(main, FUTEX_WAIT, [word(1), 0, 0, 0, 0]), None);
+    assert_eq!(w.on(0), Some(t));
+    w.kernel.send_to_process(CpuId::NONE, None, from_host()).unwrap();
+    w.kernel.restart_at_exit(t);
+    assert!(w.call(t, nr::GETTID, [0; 6]).is_some());
+    assert_eq!(w.handled, [main]);
+}
+
 /// The service thread wakes a fair thread on a busy CPU while another one is parked: it nudges that one, and
 /// has no pace of its own to look up.
 #[test]

@@ -9,8 +9,7 @@ use abi::{Errno, SIG_IGN, SaFlags, SigAction, SigInfo, SigSet, Signal, clone_fla
 use ids::{CpuId, ThreadIdx};
 use kernel::machine::{NEVER_LEFT, Times};
 use kernel::wait::Wait;
-use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process, hint};
-use sync::atomic::Ordering::*;
+use kernel::{Call, Grants, HostTimer, Kernel, Next, Out, Personality, Process};
 
 impl<M: Host> Personality<M> for State {
     fn call(k: &Kernel<M>, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
@@ -141,7 +140,7 @@ impl<M: Host> Linux<'_, M> {
             }
             if not_begun || cut {
                 // A result that says how to restart is for signal delivery only.
-                self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+                self.restart_at_exit(t);
             }
             self.process_done(cpu, if cut { self.cut_short(t, call.nr).to_ret() } else { result })
         })

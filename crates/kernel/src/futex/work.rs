@@ -5,7 +5,6 @@
 //! time it is chosen; between rounds more urgent threads get the CPU, and due timers are served.
 
 use super::wake::{Batch, Which};
-use crate::hint;
 use crate::machine::{Clock, Machine};
 use crate::thread::Thread;
 use crate::trap::Out;
@@ -103,7 +102,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Repeats the call from the start after others had their turn, because the words it needs kept changing.
     pub fn start_over(&self, t: ThreadIdx) -> Out {
-        self.thread(t).hint.fetch_or(hint::SIGNAL, AcqRel);
+        self.restart_at_exit(t);
         Out::Yield(Errno::ERESTARTNOINTR.to_ret())
     }
 
