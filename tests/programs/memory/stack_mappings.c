@@ -169,6 +169,33 @@ CASE(child) {
 }
 
 /* Several at once: a range of unmap and protect that is not one stack. */
+/* What is sealed stays as it is until the process ends, and nothing of it is in a later mapping. Before Linux 6.10: ENOSYS. */
+CASE(sealed) {
+  enum { MSEAL = 462 };
+  watch_faults();
+  for (int i = 0; i < COUNT(lengths); i++) {
+    size_t len = lengths[i];
+    char *at = map(len, PROT_READ | PROT_WRITE), *guarded = map(len, PROT_NONE);
+    memset(at, 1, len);
+    say("%s", result(mprotect(guarded + PAGE, len - PAGE, PROT_READ | PROT_WRITE)));
+    say("seals %s %s", result((int)syscall(MSEAL, at, len, 0)), result((int)syscall(MSEAL, guarded, len, 0)));
+    for (char *mapping = at;; mapping = guarded) {
+      say("unmap %s", result(munmap(mapping, len)));
+      say("protect %s", result(mprotect(mapping, PAGE, PROT_NONE)));
+      say("move %d", mremap(mapping, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, map(len, PROT_NONE)) != MAP_FAILED);
+      say("over it %d", mmap(mapping, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+      say("advice %s", result(madvise(mapping + PAGE, PAGE, MADV_DONTNEED)));
+      show("stays", mapping, len);
+      if (mapping == guarded) break;
+    }
+    for (int n = 0; n < 4; n++) {
+      char *next = map(len, PROT_READ | PROT_WRITE);
+      show("later", next, len);
+      say("%s %s", result(mprotect(next, PAGE, PROT_NONE)), result(munmap(next, len)));
+    }
+  }
+}
+
 CASE(ranges) {
   watch_faults();
   char *room = mmap(NULL, 4 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
