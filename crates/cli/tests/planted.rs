@@ -6,12 +6,12 @@ mod compiled;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-/// Four threads that give way to each other, for so long that the host runs two carriers at once, however busy it is.
+/// Four threads that give way to each other `TURNS` times: for so long that the host runs two carriers at once, however busy it is.
 const BUSY: &str = "
     #include <pthread.h>
     #include <sched.h>
     static void *run(void *a) {
-        for (int i = 0; i < 400000; i++) {
+        for (int i = 0; i < TURNS; i++) {
             for (volatile int j = 0; j < 1000; j++) {}
             sched_yield();
         }
@@ -27,7 +27,7 @@ const BUSY: &str = "
 
 /// The busy program with that fault.
 fn planted(fault: &str, options: &[&str]) -> Output {
-    run(BUSY, fault, options)
+    run(&BUSY.replace("TURNS", "400000"), fault, options)
 }
 
 fn run(text: &str, fault: &str, options: &[&str]) -> Output {
@@ -65,7 +65,8 @@ fn a_thread_that_another_carrier_has_is_not_resumed() {
 #[test]
 fn a_cpu_that_stands_still_is_reported() {
     for cpus in ["1", "2"] {
-        let answer = planted("stuck", &["--cpus", cpus, "--watchdog", "1"]);
+        // The other CPU must not finish its own threads before the time is up: it would take those that wait here.
+        let answer = run(&BUSY.replace("TURNS", "100000000"), "stuck", &["--cpus", cpus, "--watchdog", "1"]);
         ends_with_report(&answer, &["has made no progress for 1 s", "host thread", "is queued on CPU"]);
     }
 }
