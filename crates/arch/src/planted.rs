@@ -69,16 +69,12 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
             return -(errno as isize);
         }
     }
-    let twist = TWIST.load(Relaxed);
-    let is = |kind: Twist| twist == kind as u32;
-    match nr {
-        nr::MUNMAP if is(Twist::MunmapKept) => return 0,
-        nr::MPROTECT if is(Twist::ProtectionIgnored) && a[2] == 0 => return 0,
-        nr::MADVISE if is(Twist::AdviceIgnored) && a[2] == MADV_DONTNEED => return 0,
-        nr::KILL | nr::RT_SIGQUEUEINFO if is(Twist::SignalLost) && a[1] > 33 => return 0,
-        nr::TGKILL if is(Twist::SignalLost) && a[2] > 33 => return 0,
-        nr::CLOSE_RANGE if is(Twist::CloseRangeFlags) => a[2] = 0,
-        _ => {}
+    if leaves_out(nr, &a) {
+        return 0;
+    }
+    let is = |kind: Twist| TWIST.load(Relaxed) == kind as u32;
+    if nr == nr::CLOSE_RANGE && is(Twist::CloseRangeFlags) {
+        a[2] = 0;
     }
     // SAFETY: the caller's promise.
     let result = unsafe { made(nr, a) };
@@ -86,6 +82,20 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
         lose_page(result as usize, a[1], a[2]);
     }
     if is(Twist::WrongError) && result == Errno::EBADF.to_ret() { Errno::EINVAL.to_ret() } else { result }
+}
+
+/// Whether the planted fault is that this call is not made but seems to have succeeded.
+pub(crate) fn leaves_out(nr: usize, a: &[usize; 6]) -> bool {
+    let twist = TWIST.load(Relaxed);
+    let is = |kind: Twist| twist == kind as u32;
+    match nr {
+        nr::MUNMAP => is(Twist::MunmapKept),
+        nr::MPROTECT => is(Twist::ProtectionIgnored) && a[2] == 0,
+        nr::MADVISE => is(Twist::AdviceIgnored) && a[2] == MADV_DONTNEED,
+        nr::KILL | nr::RT_SIGQUEUEINFO => is(Twist::SignalLost) && a[1] > 33,
+        nr::TGKILL => is(Twist::SignalLost) && a[2] > 33,
+        _ => false,
+    }
 }
 
 /// Whether the call is the one that the current thread asks for.
