@@ -72,7 +72,6 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
     if leaves_out(nr, &a) {
         return 0;
     }
-    let is = |kind: Twist| TWIST.load(Relaxed) == kind as u32;
     if nr == nr::CLOSE_RANGE && is(Twist::CloseRangeFlags) {
         a[2] = 0;
     }
@@ -84,10 +83,13 @@ pub(crate) unsafe fn syscall(nr: usize, mut a: [usize; 6]) -> isize {
     if is(Twist::WrongError) && result == Errno::EBADF.to_ret() { Errno::EINVAL.to_ret() } else { result }
 }
 
+/// Whether this fault is planted.
+fn is(kind: Twist) -> bool {
+    TWIST.load(Relaxed) == kind as u32
+}
+
 /// Whether the planted fault is that this call is not made but seems to have succeeded.
 pub(crate) fn leaves_out(nr: usize, a: &[usize; 6]) -> bool {
-    let twist = TWIST.load(Relaxed);
-    let is = |kind: Twist| twist == kind as u32;
     match nr {
         nr::MUNMAP => is(Twist::MunmapKept),
         nr::MPROTECT => is(Twist::ProtectionIgnored) && a[2] == 0,

@@ -187,7 +187,8 @@ impl FairQueue {
         }
     }
 
-    /// What `e` keeps of `lag` while it waits: no more credit than its share of `limit`, or its usual run.
+    /// The part of `lag` that `e` keeps while it waits. Credit is limited to the larger of its share of `limit` and its usual
+    /// run; a debt stays whole.
     #[inline(always)]
     fn keep(&self, e: &Entity, lag: i64, limit: i64) -> i64 {
         let usual = to_virtual(u64::from(e.usual_run.get()), e.inverse.get());

@@ -18,9 +18,10 @@ const SIGNAL_STACK: usize = 64 << 10;
 const GUARD: usize = 4096;
 /// The memory below a carrier's block. The block and a buffer for a preemption follow.
 const BELOW: usize = GUARD + SIGNAL_STACK + GUARD + KERNEL_STACK;
+const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
+
 /// No set of signals: the host must be told of the present one.
 pub(crate) const UNTOLD: u64 = u64::MAX;
-const BLOCK: usize = size_of::<Carrier>().next_multiple_of(4096);
 
 /// The memory for exec behind the buffer of a borrower's block.
 pub(crate) const PIECE: usize = 64 << 10;
