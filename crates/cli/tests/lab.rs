@@ -76,6 +76,16 @@ fn every_figure_can_be_had_again() {
 }
 
 #[test]
+fn the_page_on_fairness_has_four_designs_side_by_side() {
+    let answer = page_of("fair", &["--tick", "4000", "--json"]);
+    assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
+    let page: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let designs: Vec<String> = rows(&page).into_iter().map(|(design, _)| design).collect();
+    let each = ["CFS, Linux 2.6.23 to 6.5", "EEVDF, the paper of 1995", "EEVDF, Linux 6.12", "Entresol"];
+    assert_eq!(designs, [each, each].concat());
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for arguments in [&["--cpus", "1"][..], &["--cpus", "4097"], &["--rounds", "1"], &["--cpus", "four"]] {
         assert_eq!(lab(arguments).status.code(), Some(2), "{arguments:?}");

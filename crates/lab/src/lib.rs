@@ -10,6 +10,7 @@
 //! * [`cputime`]: five ways to know how much CPU time a process has consumed.
 //! * [`posix_timers`]: five ways to find a POSIX timer by its id.
 //! * [`procfs`]: five ways to look a name up in `/proc`.
+//! * [`fair`]: four ways to share a CPU fairly.
 //! * [`rt_balance`]: three ways to move real-time threads between CPUs.
 //! * [`cost`]: a model of machines larger than the one at hand.
 #![no_std]
@@ -21,6 +22,7 @@ extern crate std;
 
 pub mod cost;
 pub mod cputime;
+pub mod fair;
 pub mod posix_timers;
 pub mod procfs;
 pub mod rt_balance;

@@ -26,6 +26,8 @@ pub enum LabTask {
     PosixTimers(PosixTimersArguments),
     /// Looking names up in /proc (2021): a mutex, references, the patch, and ours, in a cost model and raced
     Procfs(ProcfsArguments),
+    /// Sharing a CPU fairly: CFS, EEVDF as in its paper and as in Linux, and ours, on a model of one CPU
+    Fair(FairArguments),
 }
 
 /// Where a page goes beside the terminal.
@@ -49,6 +51,7 @@ impl LabTask {
             LabTask::Itimer(request) => &request.output,
             LabTask::PosixTimers(request) => &request.output,
             LabTask::Procfs(request) => &request.output,
+            LabTask::Fair(request) => &request.output,
         }
     }
 }
@@ -167,6 +170,26 @@ pub struct ProcfsArguments {
     pub cpus: Vec<u32>,
     /// Do not run the designs on this machine
     #[arg(long)]
+    pub no_live: bool,
+    /// Where the page goes
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `entresol lab fair`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 1 if a design breaks the bounds that its page states.\n\n\
+    Examples:\n  \
+    entresol lab fair                        on the terminal; below a second\n  \
+    entresol lab fair --tick 4000            with a tick of 4 ms, as many distributions have\n  \
+    entresol lab fair --html page.html       and as a page")]
+pub struct FairArguments {
+    /// The time between two ticks, and the paper's quantum, in microseconds
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 1_000,
+        value_parser = clap::value_parser!(u64).range(50..=10_000))]
+    pub tick: u64,
+    /// Nothing of this page is live; accepted as by the other pages
+    #[arg(long, hide = true)]
     pub no_live: bool,
     /// Where the page goes
     #[command(flatten)]

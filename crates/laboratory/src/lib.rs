@@ -10,6 +10,7 @@
 
 pub mod args;
 mod cputimer;
+mod fair;
 mod html;
 mod itimer;
 mod itimer_cases;
@@ -30,7 +31,7 @@ use anyhow::Context;
 use args::{LabArguments, LabTask};
 use tool::say;
 
-/// Rows that documents can cite: a page's designs, by the words after `entresol lab`; those of real-time balancing, the
+/// Rows that documents can cite: the designs of a seed's page, by the words after `entresol lab`; those of real-time balancing, the
 /// oldest page, by their names alone.
 #[must_use]
 pub fn rows() -> Vec<String> {
@@ -57,6 +58,7 @@ pub fn laboratory(request: &LabArguments) -> anyhow::Result<i32> {
         LabTask::Itimer(request) => itimer::page(request)?,
         LabTask::PosixTimers(request) => posix_timers::page(request)?,
         LabTask::Procfs(request) => procfs::page(request),
+        LabTask::Fair(request) => fair::page(request),
     };
     if let Some(file) = &output.html {
         std::fs::write(file, html::render(&page)?).with_context(|| format!("cannot write {}", file.display()))?;

@@ -71,6 +71,7 @@ pub use order::Misplaced;
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 pub use sync::OutOfMemory;
+pub use weight::weight;
 
 use admission::Admission;
 use alloc::boxed::Box;

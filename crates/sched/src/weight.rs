@@ -14,8 +14,9 @@ const WEIGHTS: [u32; 40] = [
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The weight of a fair thread.
-pub(crate) fn weight(policy: Policy, nice: Nice) -> u32 {
+/// The weight of a fair thread; 1024 for nice 0.
+#[must_use]
+pub fn weight(policy: Policy, nice: Nice) -> u32 {
     match policy {
         Policy::Idle => IDLE,
         _ => WEIGHTS[(i32::from(nice.0) + 20).clamp(0, 39) as usize],

@@ -1,0 +1,125 @@
+//! The Completely Fair Scheduler of Linux 2.6.23 to 6.5, with the values of one CPU.
+//!
+//! The thread with the least virtual run time runs, for its share of a period in which all are to run once. A thread that
+//! has slept is placed half a period before the others at most, so sleeping earns a small credit, and debts are forgotten
+//! (`place_entity` with GENTLE_FAIR_SLEEPERS).
+
+use super::{Fair, Share, Thread, to_virtual};
+use alloc::vec::Vec;
+use ids::Nanos;
+
+/// The period in which up to [`MOST_IN_A_PERIOD`] threads run once (`sysctl_sched_latency`).
+pub(super) const PERIOD: i64 = 6_000_000;
+const MOST_IN_A_PERIOD: i64 = 8;
+/// The least time that a thread runs before a tick preempts it (`sysctl_sched_min_granularity`).
+pub(super) const LEAST: i64 = 750_000;
+/// How much less virtual time a woken thread must have than the running one (`sysctl_sched_wakeup_granularity`).
+const WAKEUP: i64 = 1_000_000;
+
+#[derive(Debug)]
+struct Task {
+    weight: u32,
+    vruntime: i64,
+    is_new: bool,
+    competes: bool,
+}
+
+/// The design; see the module's source.
+#[derive(Debug, Default)]
+pub struct Cfs {
+    tasks: Vec<Task>,
+    running: Option<Thread>,
+    /// Real time since the running thread was chosen.
+    ran: i64,
+    charged_until: Nanos,
+    /// What the virtual run times of those that compete have reached; does not decrease (`min_vruntime`).
+    least: i64,
+    /// Whether the running thread is to be compared with the others.
+    resched: bool,
+}
+
+impl Cfs {
+    fn charge(&mut self, now: Nanos) {
+        let passed = (now.0 - self.charged_until.0) as i64;
+        self.charged_until = now;
+        if let Some(thread) = self.running {
+            let task = &mut self.tasks[thread];
+            task.vruntime += to_virtual(passed, task.weight);
+            self.ran += passed;
+        }
+        let least = self.competing().map(|thread| self.tasks[thread].vruntime).min();
+        self.least = self.least.max(least.unwrap_or(self.least));
+    }
+
+    fn competing(&self) -> impl Iterator<Item = Thread> + '_ {
+        (0..self.tasks.len()).filter(|&thread| self.tasks[thread].competes)
+    }
+
+    /// The waiting thread with the least virtual run time.
+    fn first(&self) -> Option<Thread> {
+        let waiting = self.competing().filter(|&thread| Some(thread) != self.running);
+        waiting.min_by_key(|&thread| self.tasks[thread].vruntime)
+    }
+
+    /// The thread's part of the period, in real time (`sched_slice`).
+    fn slice(&self, thread: Thread) -> i64 {
+        let count = self.competing().count() as i64;
+        let period = if count > MOST_IN_A_PERIOD { count * LEAST } else { PERIOD };
+        let weight: i64 = self.competing().map(|thread| i64::from(self.tasks[thread].weight)).sum();
+        period * i64::from(self.tasks[thread].weight) / weight
+    }
+}
+
+impl Fair for Cfs {
+    fn name(&self) -> &'static str {
+        "CFS, Linux 2.6.23 to 6.5"
+    }
+
+    fn attach(&mut self, share: Share) {
+        self.tasks.push(Task { weight: share.weight(), vruntime: 0, is_new: true, competes: false });
+    }
+
+    fn wake(&mut self, thread: Thread, now: Nanos) {
+        self.charge(now);
+        self.tasks[thread].competes = true;
+        let slice = to_virtual(self.slice(thread), self.tasks[thread].weight);
+        let task = &mut self.tasks[thread];
+        // A new one waits for its first turn (START_DEBIT).
+        let place = if task.is_new { self.least + slice } else { self.least - PERIOD / 2 };
+        task.is_new = false;
+        task.vruntime = task.vruntime.max(place);
+        let (vruntime, weight) = (task.vruntime, task.weight);
+        if let Some(current) = self.running {
+            self.resched |= self.tasks[current].vruntime - vruntime > to_virtual(WAKEUP, weight);
+        }
+    }
+
+    fn block(&mut self, now: Nanos) {
+        self.charge(now);
+        if let Some(thread) = self.running.take() {
+            self.tasks[thread].competes = false;
+        }
+    }
+
+    /// `check_preempt_tick`.
+    fn tick(&mut self, now: Nanos) {
+        self.charge(now);
+        let (Some(current), Some(first)) = (self.running, self.first()) else { return };
+        let slice = self.slice(current);
+        let behind = self.tasks[current].vruntime - self.tasks[first].vruntime;
+        self.resched |= self.ran > slice || self.ran >= LEAST && behind > slice;
+    }
+
+    fn choose(&mut self, now: Nanos) -> Option<Thread> {
+        self.charge(now);
+        if self.running.is_some() && !self.resched {
+            return self.running;
+        }
+        let before = |&thread: &Thread| self.tasks[thread].vruntime;
+        let next = self.running.into_iter().chain(self.first()).min_by_key(before);
+        self.resched = false;
+        self.running = next;
+        self.ran = 0;
+        next
+    }
+}

@@ -1,0 +1,172 @@
+//! The page on sharing a CPU fairly: lag, latency, and what sleeping earns, under four designs.
+
+use ids::{Nanos, Nice};
+use lab::fair::{Burst, Load, Outcome, Served, Share, all, run};
+
+use super::args::FairArguments;
+use super::page::{Cell, Page, Part, Row, Table};
+use bench::table::number;
+
+/// Simulated time of each cell.
+const TIME: Nanos = Nanos::from_secs(4);
+/// Rows of the tables, by the order of `lab::fair::all`.
+const CFS: usize = 0;
+const PAPER: usize = 1;
+
+/// Threads that run together.
+struct Scene {
+    head: &'static str,
+    loads: Vec<Load>,
+}
+
+fn hog(nice: i8, micros: u64) -> Load {
+    let share = Share { nice: Nice(nice), slice: Nanos::from_micros(micros) };
+    Load { share, begins: Nanos::ZERO, bursts: vec![] }
+}
+
+fn sleeper(slice_micros: u64, run_micros: u64, sleep_micros: u64) -> Load {
+    let burst = Burst { run: Nanos::from_micros(run_micros), sleep: Nanos::from_micros(sleep_micros) };
+    Load { bursts: vec![burst], ..hog(0, slice_micros) }
+}
+
+/// Takes all figures.
+pub(super) fn page(request: &FairArguments) -> Page {
+    let tick = Nanos::from_micros(request.tick);
+    let lags = lags(tick);
+    let bad =
+        lags.rows.iter().flat_map(|row| row.cells.iter().zip(&lags.heads).map(move |(cell, head)| (row, cell, head)));
+    let bad = bad.filter(|(_, cell, _)| cell.verdict == super::page::Verdict::Bad);
+    let faults =
+        bad.map(|(row, cell, head)| format!("{}, {head}: {} breaks the bound", row.labels[0], cell.text)).collect();
+    Page {
+        title: "Sharing a CPU fairly",
+        notes: vec![
+            format!(
+                "One CPU with a tick of {} ms, which is the paper's quantum too, simulated for 4 s; a switch costs nothing. An \
+                 ideal machine serves all threads that want to run at the same time, each by its weight: lag is what it would \
+                 have given a thread more than the thread received.",
+                number(tick.0 as f64 / 1e6)
+            ),
+            "The paper's theorem 1: -r < lag < max(r, q), where r is the thread's request (its slice) and q the quantum. Linux \
+             and Entresol do not interrupt a slice and end it at a tick; they are held against the longest slice and two ticks \
+             owed, and the thread's slice and a tick ahead, where no slice is shorter than a tick. CFS has no such bound."
+                .to_owned(),
+        ],
+        parts: vec![Part::Table(lags), Part::Table(sleepers(tick))],
+        faults,
+    }
+}
+
+/// The most that any thread was owed and had too early.
+fn lags(tick: Nanos) -> Table {
+    let scenes = [
+        Scene { head: "8 threads, slice 3 ms", loads: vec![hog(0, 3_000); 8] },
+        Scene { head: "nice -5, 0, 5 and 10", loads: [-5, 0, 5, 10].map(|nice| hog(nice, 3_000)).to_vec() },
+        Scene {
+            head: "slices 0.5, 1, 2 and 4 ms",
+            loads: [500, 1_000, 2_000, 4_000].map(|micros| hog(0, micros)).to_vec(),
+        },
+        Scene { head: "one of 10 ms, 7 of 1 ms", loads: [&[hog(0, 10_000)][..], &vec![hog(0, 1_000); 7]].concat() },
+    ];
+    let row = |(at, name): (usize, &'static str)| {
+        let cells = scenes.iter().map(|scene| {
+            let mut design = all(tick).swap_remove(at);
+            lag(at, &scene.loads, tick, &run(&mut *design, &scene.loads, tick, TIME))
+        });
+        Row::of(name, cells.collect())
+    };
+    Table {
+        title: "Threads that always compute: most owed / most ahead, ms (switches a second)".to_owned(),
+        labels: vec![String::new()],
+        heads: scenes.iter().map(|scene| scene.head.to_owned()).collect(),
+        rows: names(tick).map(row).collect(),
+        notes: vec![],
+    }
+}
+
+fn names(tick: Nanos) -> impl Iterator<Item = (usize, &'static str)> {
+    all(tick).into_iter().map(|design| design.name()).enumerate().collect::<Vec<_>>().into_iter()
+}
+
+fn lag(design: usize, loads: &[Load], tick: Nanos, outcome: &Outcome) -> Cell {
+    let most = |of: fn(&Served) -> i64| outcome.threads.iter().map(of).max().unwrap_or(0) as f64 / 1e6;
+    let (owed, ahead) = (most(|served| served.owed), most(|served| served.ahead));
+    let switches = outcome.switches as f64 / (TIME.0 as f64 / 1e9);
+    let cell = Cell::figure("owed_ms", owed).with("ahead_ms", ahead).with("switches_per_s", switches);
+    let cell = cell.shown(format!("{} / {} ({})", number(owed), number(ahead), number(switches)));
+    match keeps_bounds(design, loads, tick, outcome) {
+        Some(keeps) => cell.judged(keeps),
+        None => cell,
+    }
+}
+
+/// `None`: nothing is known that it would have to keep.
+fn keeps_bounds(design: usize, loads: &[Load], tick: Nanos, outcome: &Outcome) -> Option<bool> {
+    let slices = || loads.iter().map(|load| load.share.slice.0);
+    let (shortest, longest) = (slices().min()?, slices().max()?);
+    if design == CFS || design != PAPER && tick.0 > shortest {
+        return None;
+    }
+    let keeps = |(load, served): (&Load, &Served)| {
+        let slice = load.share.slice.0;
+        let (owed, ahead) =
+            if design == PAPER { (slice.max(tick.0), slice) } else { (longest + 2 * tick.0, slice + tick.0) };
+        // A nanosecond is for rounding.
+        served.owed <= owed as i64 + 1 && served.ahead <= ahead as i64 + 1
+    };
+    Some(loads.iter().zip(&outcome.threads).all(keeps))
+}
+
+/// What a thread that sleeps between its runs waits, and what one earns that sleeps to be forgiven.
+fn sleepers(tick: Nanos) -> Table {
+    let hogs = |n| vec![hog(0, 3_000); n];
+    let with = |load, n| [hogs(n), vec![load]].concat();
+    let latency = [
+        Scene { head: "waits for: 0.4 ms each 3.017 ms, slice 3 ms", loads: with(sleeper(3_000, 400, 2_617), 3) },
+        Scene { head: "the same, slice 0.5 ms", loads: with(sleeper(500, 400, 2_617), 3) },
+    ];
+    let theft = Scene { head: "sleeps 1 µs after each 2.99 ms, gets", loads: with(sleeper(3_000, 2_990, 1), 2) };
+    let row = |(at, name): (usize, &'static str)| {
+        let serve = |scene: &Scene| {
+            let mut design = all(tick).swap_remove(at);
+            run(&mut *design, &scene.loads, tick, TIME).threads.pop().expect("the sleeper is the last")
+        };
+        let waits = latency.iter().map(|scene| wait(&serve(scene)));
+        Row::of(name, waits.chain([due(&serve(&theft))]).collect())
+    };
+    let heads = latency.iter().chain([&theft]).map(|scene| scene.head.to_owned());
+    Table {
+        title: "A thread that sleeps, beside three and beside two that compute".to_owned(),
+        labels: vec![String::new()],
+        heads: heads.collect(),
+        rows: names(tick).map(row).collect(),
+        notes: vec!["Waits: mean / p99, ms. What it gets: of what is due to it while it wants to run.".to_owned()],
+    }
+}
+
+fn wait(served: &Served) -> Cell {
+    let mut waits: Vec<f64> = served.waits.iter().map(|wait| wait.0 as f64 / 1e6).collect();
+    let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+    let p99 = bench::probe::clock::percentile(&mut waits, 99);
+    Cell::figure("wait_mean_ms", mean).with("wait_p99_ms", p99).shown(format!("{} / {}", number(mean), number(p99)))
+}
+
+fn due(served: &Served) -> Cell {
+    let percent = served.received.0 as f64 * 100.0 / served.ideal.0 as f64;
+    Cell::figure("of_its_due_percent", percent).shown(format!("{} %", number(percent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Output;
+
+    #[test]
+    fn every_bound_holds_with_short_and_long_ticks() {
+        for tick in [50, 250, 1_000, 4_000, 10_000] {
+            let page = page(&FairArguments { tick, no_live: true, output: Output { html: None, json: false } });
+            assert_eq!(page.faults, Vec::<String>::new(), "{tick} µs");
+            assert_eq!(page.parts.len(), 2);
+        }
+    }
+}
