@@ -1,15 +1,12 @@
 //! The whole corpus; `cargo test -p entresol-tests -- futex/` runs a part of it.
 
 use std::process::ExitCode;
-use std::thread::available_parallelism;
 
 use entresol_tests::{corpus, kselftest, places, stress, table, tools, torture};
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // The programs wait for more than half of their time.
-    arguments.test_threads.get_or_insert(2 * available_parallelism().map_or(1, usize::from));
+    let arguments = Arguments::from_args();
     let mut trials = match corpus::trials() {
         Ok(trials) => trials,
         Err(error) => {

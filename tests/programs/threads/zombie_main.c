@@ -50,6 +50,16 @@ static void wait_for_zombie(void) {
   } while (strrchr(text, ')')[2] != 'Z');
 }
 
+/* A thread counts for a moment after it was joined: until the host has released it (`release_task`). */
+static void wait_for_threads(int count) {
+  char text[8192], line[32];
+  snprintf(line, sizeof line, "\nThreads:\t%d\n", count);
+  do {
+    sched_yield();
+    read_file("/proc/self/status", text, sizeof text);
+  } while (!strstr(text, line));
+}
+
 static void say_scheduling(pid_t of) {
   cpu_set_t cpus;
   struct sched_param param = {0};
@@ -102,6 +112,7 @@ static void *look(void *unused) {
   must(strncmp(text, "0 ", 2) != 0);
   /* A new thread does not get its place. */
   finish(start(nothing, NULL));
+  wait_for_threads(2);
   say_stat("/proc/self/stat");
   say("kill %d, tgkill %d", kill(pid, 0), (int)syscall(SYS_tgkill, pid, pid, 0));
   return unused;
