@@ -43,13 +43,15 @@ pub(super) fn page(request: &FairArguments) -> Page {
         notes: vec![
             format!(
                 "One CPU with a tick of {} ms, which is the paper's quantum too, simulated for 4 s; a switch costs nothing. An \
-                 ideal machine serves all threads that want to run at the same time, each by its weight: lag is what it would \
-                 have given a thread more than the thread received.",
+                 ideal machine serves all threads that want to run at the same time, each by its weight: lag is how much \
+                 more it would have given a thread than the thread received. CFS ignores slices; it has the period of one CPU, \
+                 6 ms.",
                 number(tick.0 as f64 / 1e6)
             ),
-            "The paper's theorem 1: -r < lag < max(r, q), where r is the thread's request (its slice) and q the quantum. Linux \
-             and Entresol do not interrupt a slice and end it at a tick; they are held against the longest slice and two ticks \
-             owed, and the thread's slice and a tick ahead, where no slice is shorter than a tick. CFS has no such bound."
+            "The paper's theorem 1: -r < lag < max(r, q), where r is the thread's request (its slice) and q the quantum. While \
+             nobody wakes, Linux runs a slice to the first tick after its end, Entresol for at least the shortest slice of those \
+             present: they are held against the longest slice and a tick for each thread owed, and the thread's slice and a tick \
+             ahead, where no slice is shorter than a tick. CFS has no such bound."
                 .to_owned(),
         ],
         parts: vec![Part::Table(lags), Part::Table(sleepers(tick))],
@@ -109,38 +111,51 @@ fn keeps_bounds(design: usize, loads: &[Load], tick: Nanos, outcome: &Outcome) -
     }
     let keeps = |(load, served): (&Load, &Served)| {
         let slice = load.share.slice.0;
-        let (owed, ahead) =
-            if design == PAPER { (slice.max(tick.0), slice) } else { (longest + 2 * tick.0, slice + tick.0) };
+        let (owed, ahead) = if design == PAPER {
+            (slice.max(tick.0), slice)
+        } else {
+            (longest + loads.len() as u64 * tick.0, slice + tick.0)
+        };
         // A nanosecond is for rounding.
         served.owed <= owed as i64 + 1 && served.ahead <= ahead as i64 + 1
     };
     Some(loads.iter().zip(&outcome.threads).all(keeps))
 }
 
-/// What a thread that sleeps between its runs waits, and what one earns that sleeps to be forgiven.
+/// How long a thread waits that sleeps between its runs, what one gains that sleeps to shed its debt, and one that sleeps half of
+/// the time.
 fn sleepers(tick: Nanos) -> Table {
     let hogs = |n| vec![hog(0, 3_000); n];
     let with = |load, n| [hogs(n), vec![load]].concat();
     let latency = [
-        Scene { head: "waits for: 0.4 ms each 3.017 ms, slice 3 ms", loads: with(sleeper(3_000, 400, 2_617), 3) },
+        Scene {
+            head: "waits for 0.4 ms after each 2.617 ms of sleep, slice 3 ms",
+            loads: with(sleeper(3_000, 400, 2_617), 3),
+        },
         Scene { head: "the same, slice 0.5 ms", loads: with(sleeper(500, 400, 2_617), 3) },
     ];
     let theft = Scene { head: "sleeps 1 µs after each 2.99 ms, gets", loads: with(sleeper(3_000, 2_990, 1), 2) };
+    let half =
+        Scene { head: "sleeps 2 ms after each 2 ms, beside one, gets", loads: with(sleeper(3_000, 2_000, 2_000), 1) };
     let row = |(at, name): (usize, &'static str)| {
         let serve = |scene: &Scene| {
             let mut design = all(tick).swap_remove(at);
             run(&mut *design, &scene.loads, tick, TIME).threads.pop().expect("the sleeper is the last")
         };
         let waits = latency.iter().map(|scene| wait(&serve(scene)));
-        Row::of(name, waits.chain([due(&serve(&theft))]).collect())
+        Row::of(name, waits.chain([due(&serve(&theft)), part(&serve(&half))]).collect())
     };
-    let heads = latency.iter().chain([&theft]).map(|scene| scene.head.to_owned());
+    let heads = latency.iter().chain([&theft, &half]).map(|scene| scene.head.to_owned());
     Table {
-        title: "A thread that sleeps, beside three and beside two that compute".to_owned(),
+        title: "A thread that sleeps, beside three, two and one that compute".to_owned(),
         labels: vec![String::new()],
         heads: heads.collect(),
         rows: names(tick).map(row).collect(),
-        notes: vec!["Waits: mean / p99, ms. What it gets: of what is due to it while it wants to run.".to_owned()],
+        notes: vec![
+            "Waits: mean / p99, ms. Gets: per cent of what is due to it while it wants to run; in the last column of the CPU, \
+             of which the ideal machine gives it a third."
+                .to_owned(),
+        ],
     }
 }
 
@@ -154,6 +169,11 @@ fn wait(served: &Served) -> Cell {
 fn due(served: &Served) -> Cell {
     let percent = served.received.0 as f64 * 100.0 / served.ideal.0 as f64;
     Cell::figure("of_its_due_percent", percent).shown(format!("{} %", number(percent)))
+}
+
+fn part(served: &Served) -> Cell {
+    let percent = served.received.0 as f64 * 100.0 / TIME.0 as f64;
+    Cell::figure("of_the_cpu_percent", percent).shown(format!("{} %", number(percent)))
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ use anyhow::Context;
 use args::{LabArguments, LabTask};
 use tool::say;
 
-/// Rows that documents can cite: the designs of a seed's page, by the words after `entresol lab`; those of real-time balancing, the
-/// oldest page, by their names alone.
+/// Rows that documents can cite: the designs on the page of a seed (`docs/SEEDS.md`), by the words after `entresol lab`; those
+/// of real-time balancing, the oldest page, by their names alone.
 #[must_use]
 pub fn rows() -> Vec<String> {
     let of = |subject: &'static str, rows: &'static [&str]| rows.iter().map(move |row| format!("{subject} {row}"));

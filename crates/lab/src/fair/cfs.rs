@@ -1,8 +1,8 @@
-//! The Completely Fair Scheduler of Linux 2.6.23 to 6.5, with the values of one CPU.
+//! The Completely Fair Scheduler as of Linux 6.5, the last with it, with the values of one CPU.
 //!
 //! The thread with the least virtual run time runs, for its share of a period in which all are to run once. A thread that
-//! has slept is placed half a period before the others at most, so sleeping earns a small credit, and debts are forgotten
-//! (`place_entity` with GENTLE_FAIR_SLEEPERS).
+//! wakes keeps its virtual run time, but is placed no more than half a period before the others: a debt stays until they have
+//! caught up, and a long sleep earns a small credit (`place_entity` with GENTLE_FAIR_SLEEPERS).
 
 use super::{Fair, Share, Thread, to_virtual};
 use alloc::vec::Vec;
@@ -61,18 +61,18 @@ impl Cfs {
         waiting.min_by_key(|&thread| self.tasks[thread].vruntime)
     }
 
-    /// The thread's part of the period, in real time (`sched_slice`).
+    /// The thread's part of the period, in real time (`sched_slice` with BASE_SLICE).
     fn slice(&self, thread: Thread) -> i64 {
         let count = self.competing().count() as i64;
         let period = if count > MOST_IN_A_PERIOD { count * LEAST } else { PERIOD };
         let weight: i64 = self.competing().map(|thread| i64::from(self.tasks[thread].weight)).sum();
-        period * i64::from(self.tasks[thread].weight) / weight
+        (period * i64::from(self.tasks[thread].weight) / weight).max(LEAST)
     }
 }
 
 impl Fair for Cfs {
     fn name(&self) -> &'static str {
-        "CFS, Linux 2.6.23 to 6.5"
+        "CFS, Linux 6.5"
     }
 
     fn attach(&mut self, share: Share) {
@@ -105,7 +105,7 @@ impl Fair for Cfs {
     fn tick(&mut self, now: Nanos) {
         self.charge(now);
         let (Some(current), Some(first)) = (self.running, self.first()) else { return };
-        let slice = self.slice(current);
+        let slice = self.slice(current).min(PERIOD);
         let behind = self.tasks[current].vruntime - self.tasks[first].vruntime;
         self.resched |= self.ran > slice || self.ran >= LEAST && behind > slice;
     }
@@ -115,11 +115,14 @@ impl Fair for Cfs {
         if self.running.is_some() && !self.resched {
             return self.running;
         }
-        let before = |&thread: &Thread| self.tasks[thread].vruntime;
-        let next = self.running.into_iter().chain(self.first()).min_by_key(before);
+        // On a tie the waiting thread runs.
+        let next = self.first().into_iter().chain(self.running).min_by_key(|&thread| self.tasks[thread].vruntime);
         self.resched = false;
-        self.running = next;
-        self.ran = 0;
+        // A thread that is chosen again has not begun a new slice: the next tick compares it again.
+        if next != self.running {
+            self.running = next;
+            self.ran = 0;
+        }
         next
     }
 }

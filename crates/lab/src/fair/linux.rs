@@ -2,8 +2,9 @@
 //!
 //! Virtual time is the weighted mean of the virtual run times. Beside the paper: a running thread that is owed time is not
 //! preempted before it has run for its slice (RUN_TO_PARITY), except for a thread with a shorter one (PREEMPT_SHORT); a new
-//! thread's first deadline is half a slice away (PLACE_DEADLINE_INITIAL); lag is limited to two slices; and a thread that
-//! goes to sleep in debt stays in the competition until it would be chosen (DELAY_DEQUEUE). Slices end at ticks.
+//! thread's first deadline is half a slice away (PLACE_DEADLINE_INITIAL); lag is limited to two slices, or a tick if that is
+//! longer; and a thread that goes to sleep in debt stays in the competition until it would be chosen (DELAY_DEQUEUE). A slice
+//! ends at the first update after its end: a tick, a wake-up or a sleep.
 
 use super::{Fair, Share, Thread, to_virtual};
 use alloc::vec::Vec;
@@ -37,25 +38,53 @@ impl Task {
 }
 
 /// The design; see the module's source.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Linux {
     tasks: Vec<Task>,
+    /// The time between two ticks, in ns.
+    tick: i64,
     running: Option<Thread>,
     charged_until: Nanos,
-    /// The virtual time up to which the running thread, while it is owed time, is not preempted.
-    protected_until: i64,
+    /// The deadline with which the running thread was chosen: while it has that one and is owed time, it is not preempted
+    /// (kept in `vlag`).
+    protected: Option<i64>,
     resched: bool,
     /// Virtual time when nobody competes.
     last_mean: i64,
 }
 
 impl Linux {
+    /// With a tick of this length.
+    #[must_use]
+    pub fn new(tick: Nanos) -> Linux {
+        Linux {
+            tasks: Vec::new(),
+            tick: tick.0 as i64,
+            running: None,
+            charged_until: Nanos::ZERO,
+            protected: None,
+            resched: false,
+            last_mean: 0,
+        }
+    }
+
+    /// `update_curr` with `update_deadline` and `did_preempt_short`.
     fn charge(&mut self, now: Nanos) {
         let passed = (now.0 - self.charged_until.0) as i64;
         self.charged_until = now;
-        let Some(thread) = self.running else { return };
+        let Some(thread) = self.running.filter(|_| passed > 0) else { return };
         let task = &mut self.tasks[thread];
         task.vruntime += to_virtual(passed, task.weight);
+        let is_over = task.vruntime >= task.deadline;
+        if is_over {
+            task.deadline = task.vruntime + task.virtual_slice();
+        }
+        let competes = self.competing().nth(1).is_some();
+        self.resched |= competes && (is_over || !self.is_protected(thread) && !self.is_eligible(thread));
+    }
+
+    fn is_protected(&self, running: Thread) -> bool {
+        self.protected == Some(self.tasks[running].deadline)
     }
 
     fn competing(&self) -> impl Iterator<Item = Thread> + '_ {
@@ -83,7 +112,7 @@ impl Linux {
     /// `pick_eevdf`.
     fn pick(&self) -> Option<Thread> {
         let current = self.running.filter(|&thread| self.is_eligible(thread));
-        if current.is_some_and(|thread| self.tasks[thread].vruntime < self.protected_until) {
+        if current.is_some_and(|thread| self.is_protected(thread)) {
             return current;
         }
         let mean = self.mean();
@@ -113,7 +142,7 @@ impl Linux {
     fn leave(&mut self, thread: Thread, most: i64) {
         let mean = self.mean();
         let task = &mut self.tasks[thread];
-        let limit = 2 * task.virtual_slice();
+        let limit = to_virtual((2 * task.slice).max(self.tick), task.weight);
         task.lag = (mean - task.vruntime).clamp(-limit, limit).min(most);
         task.place = Place::Away;
         self.last_mean = mean;
@@ -135,7 +164,7 @@ impl Fair for Linux {
         self.charge(now);
         match self.tasks[thread].place {
             // `requeue_delayed_entity`: time that it was owed since its debt was paid is not its own (DELAY_ZERO).
-            Place::PaysDebt if self.is_eligible(thread) => {
+            Place::PaysDebt if self.tasks[thread].vruntime < self.mean() => {
                 self.leave(thread, 0);
                 self.enter(thread);
             }
@@ -145,7 +174,7 @@ impl Fair for Linux {
         let Some(current) = self.running else { return };
         let (woken, running) = (&self.tasks[thread], &self.tasks[current]);
         if woken.slice < running.slice && woken.deadline < running.deadline && self.is_eligible(thread) {
-            self.protected_until = i64::MIN;
+            self.protected = None;
         }
         self.resched |= self.pick() == Some(thread);
     }
@@ -160,15 +189,8 @@ impl Fair for Linux {
         }
     }
 
-    /// `update_deadline`.
     fn tick(&mut self, now: Nanos) {
         self.charge(now);
-        let Some(thread) = self.running else { return };
-        let task = &mut self.tasks[thread];
-        if task.vruntime >= task.deadline {
-            task.deadline = task.vruntime + task.virtual_slice();
-            self.resched = true;
-        }
     }
 
     fn choose(&mut self, now: Nanos) -> Option<Thread> {
@@ -186,7 +208,7 @@ impl Fair for Linux {
         };
         self.running = next;
         if let Some(thread) = next.filter(|_| next != last) {
-            self.protected_until = self.tasks[thread].deadline;
+            self.protected = Some(self.tasks[thread].deadline);
         }
         next
     }

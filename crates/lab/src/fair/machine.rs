@@ -105,7 +105,7 @@ struct Machine<'a> {
     switches: u64,
 }
 
-/// Runs the threads of `loads` under a new `design` for a time, with a tick every `tick`.
+/// Runs the threads of `loads` under a new `design` for a time, with a tick every `tick`, at least 1 ns.
 pub fn run(design: &mut dyn Fair, loads: &[Load], tick: Nanos, time: Nanos) -> Outcome {
     for load in loads {
         design.attach(load.share);

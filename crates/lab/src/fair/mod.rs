@@ -2,10 +2,10 @@
 //!
 //! | | a thread that wakes | the running thread goes on | chosen is |
 //! |---|---|---|---|
-//! | [`Cfs`] Linux 2.6.23 to 6.5 | is placed at most half a period before the others | while its share of a period lasts | the least virtual run time |
+//! | [`Cfs`] until Linux 6.5 | is placed at most half a period before the others | while its share of a period lasts | the least virtual run time |
 //! | [`Paper`] 1995 | has the lag that it left with | to the end of a quantum | of those that are owed time, the earliest virtual deadline |
-//! | [`Linux`] since 6.6, as of 6.12 | the same; while in debt, it still competed | while its slice lasts | the same |
-//! | [`Ours`] | the same; a debt is paid, a credit is limited | while its slice lasts | the same |
+//! | [`Linux`] since 6.6, as of 6.12 | the same; if it left in debt, it competed on until that was paid | while its slice lasts | the same |
+//! | [`Ours`] | the same; a debt is paid, a credit is limited | for the shortest slice of those present | the same |
 //!
 //! Sources: `Documentation/scheduler/sched-design-CFS.rst`; I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
 //! First: A Flexible and Accurate Mechanism for Proportional Share Resource Allocation", 1995; `kernel/sched/fair.c`
@@ -89,7 +89,7 @@ pub fn all(tick: Nanos) -> Vec<Box<dyn Fair>> {
     alloc::vec![
         Box::new(Cfs::default()),
         Box::new(Paper::new(tick)),
-        Box::new(Linux::default()),
+        Box::new(Linux::new(tick)),
         Box::new(Ours::new(tick).expect("there is memory for one CPU")),
     ]
 }

@@ -1,4 +1,5 @@
-//! The fair class of crate `sched`, on a scheduler with one CPU.
+//! The fair class of crate `sched`, on a scheduler with one CPU. As in the kernel, a tick is set for the exact end of a slice
+//! for which others wait (`Kernel::next_tick`).
 
 use super::{Fair, Share, Thread};
 use alloc::vec::Vec;
@@ -19,6 +20,10 @@ pub struct Ours {
     scheduler: Scheduler,
     /// By thread, whether it has not been woken yet.
     is_new: Vec<bool>,
+    /// The least time to the end of a slice: another tick at once would cost more.
+    grace: u64,
+    /// When a thread was last chosen.
+    chosen: Nanos,
 }
 
 impl Ours {
@@ -28,7 +33,7 @@ impl Ours {
     /// There is no memory.
     pub fn new(tick: Nanos) -> Result<Ours, OutOfMemory> {
         let scheduler = Scheduler::new(&Config { tick, ..Config::default() })?;
-        Ok(Ours { scheduler, is_new: Vec::new() })
+        Ok(Ours { scheduler, is_new: Vec::new(), grace: (tick.0 / 16).max(1), chosen: Nanos::ZERO })
     }
 }
 
@@ -69,9 +74,14 @@ impl Fair for Ours {
     }
 
     fn choose(&mut self, now: Nanos) -> Option<Thread> {
+        self.chosen = now;
         if self.scheduler.need_resched(CPU) {
             let _next = self.scheduler.schedule(CPU, now, Prev::Preempted, &mut NoKick);
         }
         self.scheduler.current(CPU).map(|thread| thread.0 as usize)
+    }
+
+    fn alarm(&self) -> Option<Nanos> {
+        self.scheduler.slice_end(CPU).map(|(end, _)| end.max(Nanos(self.chosen.0 + self.grace)))
     }
 }

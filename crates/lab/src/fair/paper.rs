@@ -116,7 +116,7 @@ impl Fair for Paper {
         self.advance(now);
         let client = &mut self.clients[thread];
         client.competes = true;
-        // The others' lags sum up to zero, and are to sum up to this less.
+        // The others' lags sum to zero; from now on they must sum to minus this one's.
         let lag = if self.weight == 0 { 0 } else { client.lag };
         self.virtual_now -= if lag == 0 { 0 } else { lag / self.weight };
         self.weight += client.weight;

@@ -60,19 +60,19 @@ proptest! {
         }
     }
 
-    /// Linux's and ours do not interrupt a slice, and end it at a tick. No theorem is known for that: 200,000 cases with ticks
-    /// no longer than the shortest slice have kept these bounds.
+    /// Linux ends a slice at the first tick after its end. By the argument of the paper's proof, what is owed to a thread is below
+    /// the longest slice and, for each thread, a tick; no tick here is longer than a slice. Ours does the same in less.
     #[test]
-    fn both_successors_stay_within_a_slice_and_two_ticks(loads in clients(), tick in 100u64..10_000) {
-        let shortest = loads.iter().map(|load| load.share.slice).min().unwrap();
+    fn both_successors_stay_within_a_slice_and_a_tick_for_each(loads in clients(), tick in 100u64..10_000) {
+        let slices = || loads.iter().map(|load| load.share.slice);
+        let (shortest, longest) = (slices().min().unwrap(), slices().max().unwrap());
         let tick = Nanos::from_micros(tick).min(shortest);
-        let longest = loads.iter().map(|load| load.share.slice).max().unwrap();
-        for mut design in [Box::new(Linux::default()) as Box<dyn Fair>, Box::new(Ours::new(tick).unwrap())] {
+        for mut design in [Box::new(Linux::new(tick)) as Box<dyn Fair>, Box::new(Ours::new(tick).unwrap())] {
             let outcome = run(&mut *design, &loads, tick, Nanos::from_millis(400));
             for (load, served) in loads.iter().zip(&outcome.threads) {
-                let slice = load.share.slice;
-                prop_assert!(served.ahead <= (slice.0 + tick.0) as i64, "{}: {served:?} of {load:?}", design.name());
-                prop_assert!(served.owed <= (longest.0 + 2 * tick.0) as i64, "{}: {served:?} of {load:?}", design.name());
+                let (ahead, owed) = (load.share.slice.0 + tick.0, longest.0 + loads.len() as u64 * tick.0);
+                prop_assert!(served.ahead <= ahead as i64, "{}: {served:?} of {load:?}", design.name());
+                prop_assert!(served.owed <= owed as i64, "{}: {served:?} of {load:?}", design.name());
             }
         }
     }
@@ -141,7 +141,21 @@ fn sleepers_of_cfs_earn_half_a_period_at_most() {
     let outcome = run(&mut Cfs::default(), &loads, TICK, SECOND);
     let ahead = outcome.threads[1].ahead;
     // Half of its credit of virtual time, and what it runs before the other's turn comes.
-    assert!((cfs::PERIOD / 4..=cfs::PERIOD).contains(&ahead), "{ahead}");
+    assert!((cfs::PERIOD / 4..cfs::PERIOD / 2).contains(&ahead), "{ahead}");
+}
+
+/// A thread that sleeps as long as it runs gets half of the CPU beside one that computes, though a third is its due: the fault
+/// for which sleepers lost their credit with EEVDF. The others give it no more than its due.
+#[test]
+fn sleeping_half_of_the_time_pays_under_cfs_only() {
+    let loads = [hog(Share::DEFAULT), sleeper(Share::DEFAULT, 2_000, 2_000)];
+    for mut design in all(TICK) {
+        let time = Nanos::from_secs(4);
+        let outcome = run(&mut *design, &loads, TICK, time);
+        let part = outcome.threads[1].received.0 * 1000 / time.0;
+        let expected = if design.name().starts_with("CFS") { 480..=500 } else { 300..=400 };
+        assert!(expected.contains(&part), "{}: {part} per mille of the CPU", design.name());
+    }
 }
 
 /// "Doing so will allow a task to game the system by purposefully (micro) sleeping at the end of its time quantum"
@@ -161,7 +175,7 @@ fn sleeping_for_a_moment_sheds_no_debt() {
 #[test]
 fn a_short_slice_buys_latency_and_no_time() {
     let others = [hog(Share::DEFAULT), hog(Share::DEFAULT), hog(Share::DEFAULT)];
-    let designs: [fn() -> Box<dyn Fair>; 2] = [|| Box::new(Linux::default()), || Box::new(Ours::new(TICK).unwrap())];
+    let designs: [fn() -> Box<dyn Fair>; 2] = [|| Box::new(Linux::new(TICK)), || Box::new(Ours::new(TICK).unwrap())];
     for design in designs {
         let mean_wait = |micros| {
             let loads = [&others[..], &[sleeper(slice(micros), 400, 2_617)]].concat();
