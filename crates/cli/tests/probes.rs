@@ -98,7 +98,8 @@ fn what_can_be_told() {
 fn servers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
-    let asked = "bench servers --connections 2,20 --idle 50 --paced 2000 --runs 1 --seconds 0.1 --sides native,auto,epoll,threads --json";
+    // Half a second each: on a busy machine a tenth passed without an answer.
+    let asked = "bench servers --connections 2,20 --idle 50 --paced 2000 --runs 1 --seconds 0.5 --sides native,auto,epoll,threads --json";
     let answer = Command::new(env!("CARGO_BIN_EXE_entresol"))
         .args(asked.split(' '))
         .arg(&file)
