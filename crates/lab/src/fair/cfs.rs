@@ -32,7 +32,7 @@ pub struct Cfs {
     /// Real time since the running thread was chosen.
     ran: i64,
     charged_until: Nanos,
-    /// What the virtual run times of those that compete have reached; does not decrease (`min_vruntime`).
+    /// The least virtual run time of those that compete; does not decrease (`min_vruntime`).
     least: i64,
     /// Whether the running thread is to be compared with the others.
     resched: bool,

@@ -23,11 +23,11 @@ pub struct Load {
     pub share: Share,
     /// When it first competes.
     pub begins: Nanos,
-    /// What it does, again and again; without any it computes for ever.
+    /// Its bursts, repeated; without any it computes for ever.
     pub bursts: Vec<Burst>,
 }
 
-/// What became of one thread.
+/// The service that one thread received.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Served {
     /// CPU time that it received.
@@ -42,7 +42,7 @@ pub struct Served {
     pub waits: Vec<Nanos>,
 }
 
-/// What became of all.
+/// The result of a run.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// By thread.
@@ -63,7 +63,7 @@ struct State<'a> {
     wakes: Option<Nanos>,
     /// When it was woken, until it runs.
     woken: Option<Nanos>,
-    /// What the ideal machine has given it, in 2^-[`FRACTION`] ns.
+    /// Service by the ideal machine, in 2^-[`FRACTION`] ns.
     ideal: i128,
     served: Served,
 }

@@ -33,7 +33,7 @@ use ids::{Nanos, Nice, Policy};
 /// Threads are numbered from 0 in the order in which they are attached.
 pub type Thread = usize;
 
-/// What a thread may ask of a CPU.
+/// The part of a CPU that a thread asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// Its nice value, from which its weight follows.

@@ -5,7 +5,7 @@
 //! quantum the eligible request with the earliest deadline gets the next one. A client that leaves with a lag shifts the
 //! virtual time of the others by their part of it, and has that lag when it comes back (the paper's first strategy).
 //!
-//! What it guarantees while clients only join and leave without lag (theorem 1): −r < lag < max(r, q), r being the client's
+//! Theorem 1 holds while clients only join and leave without lag: −r < lag < max(r, q), r being the client's
 //! longest request and q the quantum.
 
 use super::{Fair, Share, Thread};
@@ -36,7 +36,7 @@ impl Client {
         (time << FRACTION) / self.weight
     }
 
-    /// What it is owed at virtual time `now`, in 2^-[`FRACTION`] ns.
+    /// Its lag at virtual time `now`, in 2^-[`FRACTION`] ns.
     fn owed(&self, now: i128) -> i128 {
         self.weight * (now - self.eligible) - (self.used << FRACTION)
     }

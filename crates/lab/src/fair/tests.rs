@@ -1,4 +1,4 @@
-//! What has been published about each design, and what the paper proves.
+//! Published behaviour of each design, and the paper's theorem.
 
 use super::*;
 use alloc::vec;
@@ -24,7 +24,7 @@ fn sleeper(share: Share, run_micros: u64, sleep_micros: u64) -> Load {
     Load { bursts: vec![burst], ..hog(share) }
 }
 
-/// What is received of what is due, in per mille.
+/// Received time in per mille of the time due.
 fn due(served: &Served) -> u64 {
     served.received.0 * 1000 / served.ideal.0
 }
