@@ -154,6 +154,7 @@ unsafe fn bring_up(
     start::open(k);
     linux::Linux(k).take_over_times(ids::CpuId(0), t);
     k.adopt_nice(ids::CpuId(0), os::nice());
+    linux::Linux(k).adopt_io_priority(t);
     if let Some(carried) = Carried::parse(options.thread) {
         k.take_carried(t, &carried);
     }

@@ -33,6 +33,8 @@ pub struct Thread {
     /// The CPU it was last resumed on, plus one; 0 after a preemption. If the next resume is on another, the rseq area
     /// is updated.
     pub rseq_cpu: AtomicU32,
+    /// `ioprio_set(2)`: what the program gave, plus one; 0 for nothing. The personality's; written by any thread.
+    pub io_priority: AtomicU32,
     /// `prctl(PR_SET_NAME)`: 15 bytes and a zero, as two words.
     pub name: [AtomicU64; 2],
     /// When it began, by the scheduler's clock; 0: with the process.
@@ -306,6 +308,7 @@ impl Thread {
         self.robust_list.store(0, Relaxed);
         self.rseq.store(0, Relaxed);
         self.rseq_cpu.store(0, Relaxed);
+        self.io_priority.store(0, Relaxed);
         self.set_slacks([TIMER_SLACK; 2]);
         for (to, from) in self.name.iter().zip(name) {
             to.store(from, Relaxed);

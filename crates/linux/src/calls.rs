@@ -89,12 +89,12 @@ impl<M: Host> Linux<'_, M> {
             nr::GETPGID
             | nr::GETSID
             | nr::KCMP
-            | nr::IOPRIO_GET
-            | nr::IOPRIO_SET
             | nr::PROCESS_VM_READV
             | nr::PROCESS_VM_WRITEV
             | nr::MOVE_PAGES
             | nr::MIGRATE_PAGES => self.sys_named(cpu, call),
+            nr::IOPRIO_GET => self.sys_ioprio_get(t, call),
+            nr::IOPRIO_SET => self.sys_ioprio_set(t, call),
             nr::SETPGID => self.sys_setpgid(cpu, call),
             nr::PIDFD_OPEN => self.sys_pidfd_open(cpu, call),
             nr::CAPGET => self.sys_capget(t, call),

@@ -21,6 +21,7 @@
 //! | `terminal` | job control |
 //! | `exec`, `inherit`, `host_times` | what a new program and a forked child inherit |
 //! | `shared_futex` | futexes that other processes see |
+//! | `io_priority` | a priority for the I/O of each thread |
 //! | `named`, `confine`, `membarrier` | calls that name threads, confine them, or order their memory accesses |
 //! | `facts` | questions to the host about this process |
 //! | `planted` | faults that the simulator's checks must catch |
@@ -39,6 +40,7 @@ mod finish;
 mod host_call;
 mod host_times;
 mod inherit;
+mod io_priority;
 mod kinds;
 pub mod left;
 mod lent;
@@ -72,7 +74,7 @@ pub use kinds::{polls_for_a_time, restarts, shows_interrupts};
 pub use machine::{Arg, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
-pub use short::rest_of_cut;
+pub use short::Portion;
 
 /// The personality's state of a process.
 #[derive(Debug, Default)]
@@ -86,6 +88,7 @@ pub struct State {
     files: short::Files,
     ready: ready::Ready,
     registrations: membarrier::Registrations,
+    io: io_priority::Given,
     /// The program's path, if the host takes another file for it. Set by the machine before the process begins.
     pub executable: Option<Arc<[u8]>>,
     /// The planted fault.

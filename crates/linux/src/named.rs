@@ -9,14 +9,10 @@ use ids::{CpuId, ThreadIdx, Tid};
 use kernel::Call;
 use kernel::trap::{Out, Process};
 
-const IOPRIO_WHO_PROCESS: u64 = 1;
-
 /// The arguments of a call that hold such an id.
 fn ids_of(call: &Call) -> &'static [usize] {
     match call.nr {
         nr::KCMP => &[0, 1],
-        nr::IOPRIO_GET | nr::IOPRIO_SET if call.args[0] == IOPRIO_WHO_PROCESS => &[1],
-        nr::IOPRIO_GET | nr::IOPRIO_SET => &[],
         nr::PTRACE if call.args[0] == PTRACE_TRACEME => &[],
         nr::PTRACE => &[1],
         _ => &[0],

@@ -109,17 +109,21 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Called before the machine carries out `what`.
-    pub fn prepare(&self, what: &Process) {
+    /// Called before the machine carries out `what` for the current thread.
+    pub fn prepare(&self, cpu: CpuId, what: &Process) {
         match what {
             Process::Clone(args) => {
+                self.hand_on_io_priority(cpu);
                 if args.flags & clone_flags::FILES != 0 {
                     self.state().files.let_others_close();
                 }
                 self.state().ready.share();
                 self.back_files_for_child();
             }
-            Process::Exec(_) => self.back_files(),
+            Process::Exec(_) => {
+                self.hand_on_io_priority(cpu);
+                self.back_files();
+            }
             Process::Exit(_) | Process::Leave(_) | Process::Rights(_) => {}
         }
     }

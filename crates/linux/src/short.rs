@@ -160,19 +160,55 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// The rest of a call that only ends when it has moved everything, if one of our signals has cut it short after `done`
-/// bytes.
-#[must_use]
-pub fn rest_of_cut(call: &Call, done: isize) -> Option<Call> {
-    let [fd, at, len, flags, to, size] = call.args;
-    let moves_all = match call.nr {
-        nr::WRITE => true,
-        nr::SENDTO => flags & MSG_DONTWAIT == 0,
-        nr::RECVFROM => flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL,
-        _ => false,
-    };
-    let done = u64::try_from(done).ok().filter(|&done| moves_all && 0 < done && done < len)?;
-    Some(Call { nr: call.nr, args: [fd, at + done, len - done, flags, to, size] })
+/// What the host is asked for at a time, of a call that only ends when it has moved everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Portion {
+    /// The call.
+    pub call: Call,
+    /// The pieces of a `writev(2)` that follow it: their address and number.
+    then: Option<(u64, u64)>,
+}
+
+impl Portion {
+    /// All of it.
+    pub fn whole(call: Call) -> Portion {
+        Portion { call, then: None }
+    }
+
+    fn may_be_short(&self, written: u64) -> bool {
+        self.call.nr == nr::WRITE && written < self.call.args[2] || self.call.nr == nr::WRITEV
+    }
+
+    /// Whether it is a part of a `writev(2)`, whose rest no other call can move.
+    pub fn is_of_pieces(&self) -> bool {
+        self.call.nr == nr::WRITEV || self.then.is_some()
+    }
+
+    /// The next one after the host has moved `done` bytes. `None`: the call ends. `is_cut`: one of our signals may have
+    /// cut the call short. A signal from outside may cut a write to a pipe short even if another host thread takes it
+    /// (`pipe_write`, `complete_signal`); nothing else does.
+    #[must_use]
+    pub fn next<M: Host>(&self, linux: Linux<'_, M>, done: isize, is_cut: bool) -> Option<Portion> {
+        let [fd, at, len, flags, to, size] = self.call.args;
+        let done = u64::try_from(done).ok().filter(|&done| done > 0)?;
+        match self.then {
+            Some((at, count)) if done == len => {
+                return Some(Portion::whole(Call { nr: nr::WRITEV, args: [fd, at, count, 0, 0, 0] }));
+            }
+            _ if is_cut || self.may_be_short(done) && facts::is_pipe(&linux.m, fd) => {}
+            _ => return None,
+        }
+        let moves_all = match self.call.nr {
+            nr::WRITE => true,
+            nr::WRITEV => return linux.rest_of_pieces(&self.call, done).map(|(call, then)| Portion { call, then }),
+            nr::SENDTO => flags & MSG_DONTWAIT == 0,
+            nr::RECVFROM => flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL,
+            _ => false,
+        };
+        let call =
+            Call { nr: self.call.nr, args: [fd, at.wrapping_add(done), len.wrapping_sub(done), flags, to, size] };
+        (moves_all && done < len).then_some(Portion { call, then: self.then })
+    }
 }
 
 /// The call for the rest after a part was moved. It moves no more than a single call would have.

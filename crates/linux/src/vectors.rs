@@ -71,6 +71,21 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
+    /// The rest of the first piece of a `writev(2)` that has not all been written, and the pieces after it.
+    pub(crate) fn rest_of_pieces(&self, call: &Call, part: u64) -> Option<(Call, Option<(u64, u64)>)> {
+        let (pieces, total) = self.pieces_of(call).ok()?;
+        let mut skip = part;
+        let i = (0..pieces.count).take_while(|_| part < total).find_map(|i| {
+            let [at, len] = self.piece(pieces, i).ok()?;
+            let found = (skip < len).then(|| (i, at.wrapping_add(skip), len - skip));
+            skip = skip.saturating_sub(len);
+            found
+        });
+        let (i, at, len) = i?;
+        let then = (i + 1 < pieces.count).then(|| (pieces.at.wrapping_add((i + 1) * 16), pieces.count - i - 1));
+        Some((Call { nr: nr::WRITE, args: [call.args[0], at, len, 0, 0, 0] }, then))
+    }
+
     /// Sends the first remaining piece after `part` bytes. Control data went with the first part.
     fn send_rest(&self, call: &Call, pieces: Pieces, part: u64, total: u64) -> isize {
         let mut skip = part;

@@ -12,7 +12,7 @@
 #endif
 
 /* Kinds of arguments, each with values of its own. */
-enum { END, TID, PID, SIG, PTR, FD, CLOCK, SMALL, SIZE, POLICY, WHICH, RESOURCE, ZERO, TIME, SIGSET_SIZE, FUTEX_OP, WORD, PRCTL, FLAGS, PIDFD };
+enum { END, TID, PID, SIG, PTR, FD, CLOCK, SMALL, SIZE, POLICY, WHICH, RESOURCE, ZERO, TIME, SIGSET_SIZE, FUTEX_OP, WORD, PRCTL, FLAGS, PIDFD, IO_PRIORITY };
 
 static struct call {
     int nr;
@@ -33,6 +33,7 @@ static struct call {
     CALL(sched_getaffinity, 0, TID, SIZE, PTR),
     CALL(getpriority, 1, WHICH, TID),
     CALL(ioprio_get, 1, WHICH, TID),
+    CALL(ioprio_set, 1, WHICH, TID, IO_PRIORITY),
     CALL(prlimit64, 1, TID, RESOURCE, ZERO, PTR),
     CALL(getpgid, 0, TID),
     CALL(getsid, 0, TID),
@@ -131,6 +132,7 @@ static long value(int kind, long i) {
     static const int resources[] = {0, 3, 6, 7, 11, 13, 15, 16, 99, -1};
     static const int options[] = {2, 3, 7, 8, 14, 15, 16, 21, 23, 25, 26, 27, 28, 29, 30, 33, 34, 36, 37, 38, 39, 40, 42, 45, 46, 52, 53, 55, 56, 66, 67, 68, 70, 72, 74, 76, 9999, 1};
     static const int operations[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 2, 255, 1 | 256, 0 | 256, 9 | 256};
+    static const int io_priorities[] = {2 << 13 | 3, 3 << 13, 0, 1 << 13 | 4, 2 << 13 | 9, 4 << 13, 5, -1};
     switch (kind) {
     case TID: {
         const long ids[] = {0, gettid(), leader, -1, 999999, 0x7fffffff, workers[1].state != ABSENT ? workers[1].tid : 0, -999999};
@@ -155,6 +157,7 @@ static long value(int kind, long i) {
     case WORD: return ((long[]){(long)&words[0], 0, (long)&words[0] + 1, 8, (long)area + 4096, (long)&words[1]})[i % 6];
     case PRCTL: return PICK(options, i);
     case FLAGS: return PICK(flags, i);
+    case IO_PRIORITY: return PICK(io_priorities, i);
     }
     return 0;
 }
@@ -163,7 +166,8 @@ static long value(int kind, long i) {
 static bool excluded(const struct call *call, const long *v) {
     switch (call->nr) {
     case SYS_prctl:
-        return (v[0] == PR_SET_NAME && v[1] == 0) || v[0] == 38 || v[0] == PR_SET_PDEATHSIG || v[0] == 23 + 1 || v[0] == 36 || v[0] == 8 || v[0] == 21 || v[0] == 52;
+        /* What may read the counter is in CAVEATS. */
+        return (v[0] == PR_SET_TSC && v[1] == PR_TSC_SIGSEGV) || (v[0] == PR_SET_NAME && v[1] == 0) || v[0] == 38 || v[0] == PR_SET_PDEATHSIG || v[0] == 23 + 1 || v[0] == 36 || v[0] == 8 || v[0] == 21 || v[0] == 52;
     case SYS_kill: return v[0] < 0 || v[0] == 0;
     case SYS_ptrace: return v[0] == 0;
     case SYS_setitimer: return v[0] == 0 || v[0] == 1 || v[0] == 2;
@@ -177,6 +181,8 @@ static bool excluded(const struct call *call, const long *v) {
     case SYS_clone3: return v[0] == (long)area && v[1] >= 48;
     case SYS_execve: return v[0] == (long)area;
     case SYS_getpriority: return v[0] == 2 || v[0] == 1;
+    /* Of a group or a user, which other processes belong to. */
+    case SYS_ioprio_get: case SYS_ioprio_set: return v[0] == 2 || v[0] == 3;
     case SYS_rt_sigprocmask: return false;
     case SYS_rt_sigtimedwait: return false;
     case SYS_mprotect: case SYS_mlock: return v[1] != 0;

@@ -1,6 +1,9 @@
 /* The signals of faults, and 32 and 33, which the C library keeps for itself, when another process sends them. */
 #include "../check.h"
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 
 struct kernel_action {
@@ -216,5 +219,56 @@ CASE(a_fault_cannot_be_blocked) {
     }
     need(waitpid(child, &status, 0) == child);
     say("ignored %d: ended by %d", ignored, WTERMSIG(status));
+  }
+}
+
+/* A signal that the main thread takes does not end another thread's write to a FIFO, which waits for a reader. */
+enum { MUCH = 300000 };
+static int fifo[2], by_vector;
+static _Atomic pid_t taker;
+static char much[MUCH];
+static void take(int signal, siginfo_t *info, void *frame) {
+  (void)signal, (void)info, (void)frame;
+  taker = gettid();
+}
+static void *write_much(void *unused) {
+  struct iovec pieces[3] = {{much, 100000}, {much, 0}, {much + 100000, MUCH - 100000}};
+  say("wrote %zd", by_vector ? writev(fifo[1], pieces, 3) : write(fifo[1], much, MUCH));
+  close(fifo[1]);
+  return unused;
+}
+static void open_fifo(void) {
+  char name[40];
+  snprintf(name, sizeof name, "fifo-%d", getpid());
+  need(mkfifo(name, 0600) == 0);
+  int both = open(name, O_RDWR);
+  fifo[0] = open(name, O_RDONLY), fifo[1] = open(name, O_WRONLY);
+  need(both >= 0 && fifo[0] >= 0 && fifo[1] >= 0 && unlink(name) == 0 && close(both) == 0);
+}
+static void wait_until_full(void) {
+  int there = 0;
+  wait_until(ioctl(fifo[0], FIONREAD, &there) == 0 && there == 65536);
+  sleep_ms(5);
+}
+CASE(beside_a_writer) {
+  for (int i = 0; i < MUCH; i++) much[i] = i * 7 + i / 251;
+  for (int i = 0; i < 6; i++) set_action(signals[i], take);
+  int self = syscall(SYS_pidfd_open, getpid(), 0);
+  for (by_vector = 0; by_vector < 2; by_vector++) {
+    open_fifo();
+    pthread_t writer = start(write_much, NULL);
+    wait_until_full();
+    for (int i = 0; i < 6; i++) {
+      taker = 0;
+      need(syscall(SYS_pidfd_send_signal, self, signals[i], NULL, 0) == 0);
+      wait_until(taker);
+      say("%d by main %d", signals[i], taker == getpid());
+    }
+    static char got[MUCH];
+    ssize_t sum = 0, n;
+    while (sum < MUCH && (n = read(fifo[0], got + sum, MUCH - sum)) > 0) sum += n;
+    finish(writer);
+    say("read %zd, the same %d", sum, memcmp(got, much, MUCH) == 0);
+    close(fifo[0]);
   }
 }

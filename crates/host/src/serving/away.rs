@@ -9,7 +9,7 @@ use crate::serving::{delegate, identity, lookout};
 use abi::nr;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Call, Clock, Machine, Next, Trap};
-use linux::Linux;
+use linux::{Linux, Portion};
 use sched::Idle;
 use sync::atomic::Ordering::*;
 
@@ -71,13 +71,14 @@ pub(crate) fn deliver(me: &'static Carrier, cpu: CpuId, t: ThreadIdx, result: is
 pub(crate) fn waiting_call(
     me: &'static Carrier,
     t: ThreadIdx,
-    mut call: Call,
+    call: Call,
     until: Option<Nanos>,
     look: impl Fn(&Process),
 ) -> isize {
     let k = me.process();
     let host_carrier = k.m.host_carrier(t);
     host_carrier.store(me.number + 1, SeqCst);
+    let mut portion = Portion::whole(call);
     let mut mask = Mask { closed: false };
     // In a process without a service thread, the tick ends the wait.
     let mut timed = None;
@@ -92,7 +93,7 @@ pub(crate) fn waiting_call(
         if timed.is_none() && !mask.closed && !k.m.service.is_alone() {
             // The time limit keeps running while the call is repeated.
             let gone = k.now().since(Nanos(k.thread(t).wait.b.load(Relaxed)));
-            timed = mask.close(k, &shortened(&call, gone), until);
+            timed = mask.close(k, &shortened(&portion.call, gone), until);
         }
         if k.host_interrupted(t) {
             break abi::Errno::EINTR.to_ret();
@@ -100,7 +101,7 @@ pub(crate) fn waiting_call(
         let clock = || k.m.clock(Clock::Monotonic);
         let made = match &mut timed {
             Some(wait) => wait.make(clock),
-            None => os::interruptible(&call),
+            None => os::interruptible(&portion.call),
         };
         let ended = timed.as_mut().map_or(Ended::Answered, |wait| wait.ended_by(made, clock));
         if ended != Ended::Answered {
@@ -115,21 +116,21 @@ pub(crate) fn waiting_call(
         }
         let r = match made {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
-            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &call).unwrap_or(r),
+            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &portion.call).unwrap_or(r),
             r => r,
         };
         me.gs.interrupt.store(0, SeqCst);
-        // It was cut short by a recall, or, without a service thread, by a tick or a request.
+        // It may have been cut short by a recall or, without a service thread, by a tick or a request.
+        let recalled = me.is_recalled() && !portion.is_of_pieces();
         if r > 0
-            && (me.stirred.load(SeqCst) || me.is_recalled())
             && !k.host_interrupted(t)
-            && let Some(rest) = linux::rest_of_cut(&call, r)
+            && let Some(next) = portion.next(Linux(k), r, me.stirred.load(SeqCst) || recalled)
         {
             k.thread(t).wait.a.fetch_add(r as u64, Relaxed);
-            if me.is_recalled() {
+            if recalled {
                 break linux::TRY_AGAIN;
             }
-            call = rest;
+            portion = next;
             continue;
         }
         // An interrupt meant for an earlier call of this carrier is no reason to return.
@@ -137,7 +138,7 @@ pub(crate) fn waiting_call(
             break r;
         }
         if me.is_recalled() {
-            break linux::TRY_AGAIN;
+            break if portion.is_of_pieces() { abi::Errno::EINTR.to_ret() } else { linux::TRY_AGAIN };
         }
     };
     me.end_waiting();

@@ -326,7 +326,7 @@ fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) 
 /// pages on which fork builds a kernel.
 fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let k = me.process();
-    Linux(k).prepare(&what);
+    Linux(k).prepare(me.cpu(), &what);
     let result = match what {
         Process::Exit(status) => end::exit(k, status),
         Process::Exec(call) => {

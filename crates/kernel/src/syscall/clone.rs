@@ -156,6 +156,7 @@ impl<M: Machine> Kernel<M> {
         new.reset(old.name_words());
         // The child's value is reset to the parent's (`copy_process`).
         new.set_slacks([old.slacks()[0]; 2]);
+        new.io_priority.store(old.io_priority.load(Relaxed), Relaxed);
         self.inherit_signals(parent, child);
         if args.flags & cf::CHILD_CLEARTID != 0 {
             new.clear_child_tid.store(args.child_tid, Relaxed);
@@ -270,6 +271,7 @@ impl<M: Machine> Kernel<M> {
             rseq_len: thread.rseq_len.load(Relaxed),
             rseq_signature: thread.rseq_signature.load(Relaxed),
             timer_slack: thread.slacks()[0],
+            io_priority: thread.io_priority.load(Relaxed),
             attr: self.sched.attr(t),
             nice: self.process.nice.load(Relaxed),
             affinity: self.sched.affinity(t),
@@ -293,6 +295,7 @@ impl<M: Machine> Kernel<M> {
         thread.rseq_len.store(from.rseq_len, Relaxed);
         thread.rseq_signature.store(from.rseq_signature, Relaxed);
         thread.set_slacks([from.timer_slack; 2]);
+        thread.io_priority.store(from.io_priority, Relaxed);
         {
             let mut process = self.process.signals.lock();
             process.become_child(from.process);
@@ -332,6 +335,7 @@ pub struct Inheritance {
     rseq_len: u32,
     rseq_signature: u32,
     timer_slack: u64,
+    io_priority: u32,
     attr: sched::Attr,
     nice: i32,
     affinity: ids::CpuMask,

@@ -91,7 +91,7 @@ impl World {
             }
             Next::Process(Process::Exit(status)) => self.end = Some(End::Exited(status)),
             Next::Process(what @ Process::Clone(_)) => {
-                Linux(&*self.kernel).prepare(&what);
+                Linux(&*self.kernel).prepare(cpu, &what);
                 let child = self.kernel.m.inner.lock().linux.fork();
                 let span = self.rng.between(1_000, 2_000_000);
                 self.events.at(self.now + Nanos(span), Event::ChildExit(child));
