@@ -10,7 +10,8 @@ const ALL_KINDS: &str = r#"{ "global": { "duration": 5 }, "tasks": {
     "asleep": { "loop": 2, "suspend": "asleep", "run": 10 },
     "alarm": { "loop": 2, "sleep": 100000, "resume": "asleep" },
     "walker": { "loop": 3, "phases": { "here": { "loop": 2, "cpus": [0], "run": 100, "sleep": 50 },
-                                       "there": { "runtime": 100, "yield": "" } } },
+                                       "there": { "runtime": 100, "yield": "", "fork": "helper" } } },
+    "helper": { "instance": 0, "loop": 2, "mem": 10000, "iorun": 10000, "sleep": 50 },
     "ticker": { "loop": 4, "run": 10, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } }"#;
 
 fn entresol(arguments: &[&str]) -> Output {
@@ -34,9 +35,12 @@ fn all_sides_run_the_same_script() {
     assert_eq!(all["failures"].as_array().map(Vec::len), Some(0), "{all}");
     let rows = all["rows"].as_array().expect("rows");
     // Of two runs: sleeps, and periods that were not over when they were asked for.
-    for (thread, quantity, samples) in
-        [("caller-0", "wake-up", 10), ("alarm-0", "wake-up", 4), ("walker-0", "wake-up", 12)]
-    {
+    for (thread, quantity, samples) in [
+        ("caller-0", "wake-up", 10),
+        ("alarm-0", "wake-up", 4),
+        ("walker-0", "wake-up", 12),
+        ("helper, forked", "wake-up", 12),
+    ] {
         let row = rows.iter().find(|row| row["thread"] == thread && row["quantity"] == quantity).expect("such a row");
         for side in ["simulated", "entresol", "native"] {
             assert_eq!(row[side]["samples"], samples, "{thread} {side}: {row}");

@@ -38,7 +38,8 @@ fn derived(policy: Policy, nice: Nice) -> u32 {
         policy if policy.is_fair() => BEST_EFFORT,
         _ => REAL_TIME,
     };
-    class << CLASS_SHIFT | (i32::from(nice.0) + 20) as u32 / 5
+    let level = (i32::from(nice.0) + 20) as u32 / 5;
+    class << CLASS_SHIFT | level
 }
 
 impl<M: Host> Linux<'_, M> {

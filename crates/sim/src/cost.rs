@@ -27,6 +27,7 @@ pub struct Cost {
     pub looks: u32,
     pub seat: u64,
     pub timer: [u64; 2],
+    pub memory: u64,
 }
 
 /// There is no such profile, or the file cannot be read.
@@ -85,7 +86,7 @@ impl Cost {
     }
 
     /// The names of the costs in the file.
-    pub const NAMES: [&'static str; 15] = [
+    pub const NAMES: [&'static str; 16] = [
         "atomic",
         "line",
         "call",
@@ -101,6 +102,7 @@ impl Cost {
         "looks",
         "seat",
         "timer",
+        "memory",
     ];
 
     /// The cost of that name scaled to a percentage, at least 1; `None` if there is no such cost.
@@ -135,6 +137,7 @@ impl Cost {
             looks: self.looks,
             seat: s(self.seat),
             timer: pair(self.timer),
+            memory: s(self.memory),
         }
     }
 

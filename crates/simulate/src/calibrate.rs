@@ -40,6 +40,7 @@ fn measured(quick: bool, kept: &mut Vec<String>) -> anyhow::Result<Cost> {
     let range = |r: measure::Range| [ns(r.least), ns(r.most).max(ns(r.least))];
     let mut cost = Cost::host();
     cost.atomic = ns(measure::atomic(batches));
+    cost.memory = ns(measure::memory(batches));
     cost.interrupt = ns(measure::interrupt(batches));
     cost.timer = range(measure::timer(samples / 4));
     let (switch, tick) = measure::scheduler(batches)?;

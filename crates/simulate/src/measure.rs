@@ -58,6 +58,13 @@ pub(super) fn atomic(batches: usize) -> f64 {
     median_of(batches, || per_turn(TURNS, batch))
 }
 
+/// Writing 1,024 bytes of 4 MiB, as rt-app's `mem` does.
+pub(super) fn memory(batches: usize) -> f64 {
+    const KIB: usize = 4 << 10;
+    let mut buffer = vec![1_u8; KIB << 10];
+    median_of(batches, || per_turn(KIB as u64, || black_box(&mut buffer).fill(0)))
+}
+
 /// A line goes to another CPU.
 pub(super) fn line(batches: usize) -> Option<f64> {
     const TURNS: u64 = 20_000;

@@ -85,6 +85,8 @@ pub enum Step {
     UnlockPi(Mutex),
     /// Releases the mutex, waits for a signal (or for nothing), takes the mutex again.
     CondWait(Cond, Mutex),
+    /// The same with a mutex with priority inheritance.
+    CondWaitPi(Cond, Mutex),
     /// Wakes one waiter.
     CondSignal(Cond),
     /// Wakes all waiters.
@@ -195,6 +197,7 @@ impl std::fmt::Debug for Step {
             Step::LockPi(m) => return write!(f, "LockPi({:#x})", m.0),
             Step::UnlockPi(m) => return write!(f, "UnlockPi({:#x})", m.0),
             Step::CondWait(c, m) => return write!(f, "CondWait({:#x}, {:#x})", c.0, m.0),
+            Step::CondWaitPi(c, m) => return write!(f, "CondWaitPi({:#x}, {:#x})", c.0, m.0),
             Step::CondSignal(c) => return write!(f, "CondSignal({:#x})", c.0),
             Step::CondBroadcast(c) => return write!(f, "CondBroadcast({:#x})", c.0),
             Step::Barrier(b) => return write!(f, "Barrier({:#x}, {})", b.addr, b.parties),

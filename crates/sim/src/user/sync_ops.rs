@@ -126,33 +126,63 @@ impl PiOp {
 pub(crate) struct CondOp {
     cond: u64,
     mutex: u64,
+    /// The mutex inherits priorities.
+    pi: bool,
     state: CondState,
+}
+
+/// A call on the mutex of a condition variable.
+#[derive(Debug)]
+enum MutexOp {
+    Plain(LockOp),
+    Pi(PiOp),
+}
+
+impl MutexOp {
+    fn unlock(m: Mutex, pi: bool) -> MutexOp {
+        if pi { MutexOp::Pi(PiOp::unlock(m)) } else { MutexOp::Plain(LockOp::unlock(m)) }
+    }
+
+    /// A thread that was woken together with others must leave the waiters' mark.
+    fn lock_again(m: Mutex, pi: bool) -> MutexOp {
+        if pi {
+            return MutexOp::Pi(PiOp::lock(m));
+        }
+        MutexOp::Plain(LockOp { state: Lock::Contended, ..LockOp::lock(m) })
+    }
+
+    fn advance(&mut self, input: isize, env: &mut Env<'_>) -> Micro {
+        match self {
+            MutexOp::Plain(op) => op.advance(input, env),
+            MutexOp::Pi(op) => op.advance(input, env),
+        }
+    }
 }
 
 #[derive(Debug)]
 enum CondState {
     Begin,
-    Unlock { seen: u32, op: LockOp },
+    Unlock { seen: u32, op: MutexOp },
     Wait { seen: u32 },
-    Relock(LockOp),
+    Relock(MutexOp),
     Wake(u32),
     Woken,
 }
 
 impl CondOp {
-    pub(crate) fn wait(c: Cond, m: Mutex) -> CondOp {
-        CondOp { cond: c.0, mutex: m.0, state: CondState::Begin }
+    pub(crate) fn wait(c: Cond, m: Mutex, pi: bool) -> CondOp {
+        CondOp { cond: c.0, mutex: m.0, pi, state: CondState::Begin }
     }
 
     pub(crate) fn wake(c: Cond, count: u32) -> CondOp {
-        CondOp { cond: c.0, mutex: 0, state: CondState::Wake(count) }
+        CondOp { cond: c.0, mutex: 0, pi: false, state: CondState::Wake(count) }
     }
 
     pub(crate) fn advance(&mut self, input: isize, env: &mut Env<'_>) -> Micro {
         loop {
             let next = match &mut self.state {
                 CondState::Begin => {
-                    CondState::Unlock { seen: env.load(self.cond), op: LockOp::unlock(Mutex(self.mutex)) }
+                    CondState::Unlock { seen: env.load(self.cond), op: MutexOp::unlock(Mutex(self.mutex), self.pi) }
                 }
                 CondState::Unlock { seen, op } => match op.advance(input, env) {
                     Micro::Done(_) => CondState::Wait { seen: *seen },
@@ -160,10 +190,7 @@ impl CondOp {
                 },
                 CondState::Wait { seen } => {
                     let call = call::futex_wait(env, self.cond, *seen, None);
-                    let mut op = LockOp::lock(Mutex(self.mutex));
-                    // A thread that was woken together with others must leave the waiters' mark.
-                    op.state = Lock::Contended;
-                    self.state = CondState::Relock(op);
+                    self.state = CondState::Relock(MutexOp::lock_again(Mutex(self.mutex), self.pi));
                     return Micro::Call(call);
                 }
                 CondState::Relock(op) => return op.advance(input, env),

@@ -1,9 +1,11 @@
 //! The threads of an rt-app file as real threads of this process.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::fs::File;
+use std::io::Write;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use abi::SchedAttr;
 use anyhow::Context;
@@ -12,7 +14,7 @@ use ids::{CpuMask, Nanos};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use sched::Attr;
-use sim::workload::rtapp::script::{Action, Measured, Script};
+use sim::workload::rtapp::script::{Action, Measured};
 use sim::workload::rtapp::{Thread, Workload};
 
 use super::objects::Shared;
@@ -20,9 +22,17 @@ use super::objects::Shared;
 /// How long after the end of a workload its threads are waited for.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// The stack of a thread, in bytes.
+const STACK: usize = 256 << 10;
+
 /// State that the threads share.
 struct Live {
     shared: Shared,
+    /// By row.
+    measured: Vec<Mutex<Measured>>,
+    /// The size of the buffer that a thread writes, in bytes.
+    buffer: usize,
+    null: File,
     /// The host's CPUs, by the numbers that the workload gives them.
     cpus: Vec<usize>,
     start: Barrier,
@@ -38,56 +48,104 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
         allow(&cpus).map_err(errno_error).context("the CPUs of this process cannot be limited")?;
     }
     let threads = workload.threads(cpus.len());
-    let start = Barrier::new(threads.len() + 1);
-    let live = Arc::new(Live { shared: Shared::new(workload), cpus, start, origin: OnceLock::new() });
-    let (done, ended) = mpsc::channel();
-    let mut measured = Vec::new();
+    let live = Arc::new(Live {
+        shared: Shared::new(workload),
+        measured: workload.rows().iter().map(|_| Mutex::default()).collect(),
+        buffer: workload.buffer() as usize,
+        null: File::options().write(true).open("/dev/null").context("/dev/null cannot be written")?,
+        cpus,
+        start: Barrier::new(threads.len() + 1),
+        origin: OnceLock::new(),
+    });
+    // Threads have the sender's copies, so it is closed when the last of them has ended.
+    let (running, ended) = mpsc::channel();
     for thread in threads {
-        let mine = Arc::new(Mutex::new(Measured::default()));
-        measured.push(mine.clone());
-        let (live, done) = (live.clone(), done.clone());
+        let (live, running) = (live.clone(), running.clone());
         let body = move || {
-            play(&live, thread, &mine);
-            // There is no receiver any more if the run is over.
-            let _ = done.send(());
+            live.settle(&thread);
+            live.start.wait();
+            let origin = *live.origin.wait();
+            sleep_until(origin);
+            play(&live, &running, origin, thread);
         };
-        thread::Builder::new().stack_size(256 << 10).spawn(body).context("a thread cannot be created")?;
+        thread::Builder::new().stack_size(STACK).spawn(body).context("a thread cannot be created")?;
     }
+    drop(running);
     live.origin.get_or_init(|| now_ns() + 2_000_000);
     live.start.wait();
-    let deadline = workload.duration().map(|span| Instant::now() + Duration::from_nanos(span.0) + GRACE);
-    for _ in 0..measured.len() {
-        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-            break;
-        }
-    }
-    let taken = |mine: &Arc<Mutex<Measured>>| mine.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(measured.iter().map(taken).collect())
+    let left = workload.duration().map_or(Duration::MAX, |span| Duration::from_nanos(span.0) + GRACE);
+    // Nothing is ever sent: either the last thread ends or the time is over.
+    let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) = ended.recv_timeout(left);
+    Ok(live.measured.iter().map(|mine| locked(mine).clone()).collect())
 }
 
-/// The life of a thread.
-fn play(live: &Live, thread: Thread, mine: &Mutex<Measured>) {
-    let Thread { attr, cpus, mut script, .. } = thread;
-    let set = set_policy(&attr).and(cpus.map_or(Ok(()), |mask| live.allow(&mask)));
-    note_refusal(mine, set);
-    live.start.wait();
-    let origin = *live.origin.wait();
-    sleep_until(origin);
+/// What a thread holds while it runs.
+type Running = Sender<()>;
+
+fn locked(mine: &Mutex<Measured>) -> MutexGuard<'_, Measured> {
+    mine.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The life of a thread from the beginning of the run on, or from its fork on.
+fn play(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread) {
+    let Thread { row, mut script, .. } = thread;
+    let mine = &live.measured[row];
+    let mut buffer = Vec::new();
     loop {
         let now = Nanos(now_ns().saturating_sub(origin));
-        match next(&mut script, now, mine) {
+        let action = script.next(now, &mut locked(mine));
+        match action {
             Action::Exit => return,
+            Action::Fork(task) => {
+                if let Err(errno) = start(live, running, origin, script.fork(task)) {
+                    locked(mine).no_thread.get_or_insert(-(errno as isize));
+                }
+            }
+            Action::Memory(bytes) => live.fill(&mut buffer, bytes),
+            Action::Write(bytes) => live.write(&mut buffer, bytes),
             action => live.act(origin, action, mine),
         }
     }
 }
 
-fn next(script: &mut Script, now: Nanos, mine: &Mutex<Measured>) -> Action {
-    script.next(now, &mut mine.lock().unwrap_or_else(PoisonError::into_inner))
+/// Starts a forked thread.
+fn start(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread) -> Result<(), i32> {
+    let (live, running) = (live.clone(), running.clone());
+    let body = move || {
+        live.settle(&thread);
+        play(&live, &running, origin, thread);
+    };
+    let started = thread::Builder::new().stack_size(STACK).spawn(body);
+    started.map(drop).map_err(|error| error.raw_os_error().unwrap_or(libc::EAGAIN))
 }
 
 impl Live {
+    /// Gives the calling thread its policy and its CPUs.
+    fn settle(&self, thread: &Thread) {
+        let allowed = thread.cpus.as_ref().map_or(Ok(()), |mask| self.allow(mask));
+        note_refusal(&self.measured[thread.row], set_policy(&thread.attr).and(allowed));
+    }
+
+    /// Writes so many bytes of memory, over and over the same.
+    fn fill(&self, buffer: &mut Vec<u8>, bytes: u64) {
+        self.by_pieces(buffer, bytes, |piece| std::hint::black_box(piece).fill(0));
+    }
+
+    /// Writes so many bytes to `/dev/null`, which takes them all.
+    fn write(&self, buffer: &mut Vec<u8>, bytes: u64) {
+        self.by_pieces(buffer, bytes, |piece| drop((&self.null).write(piece)));
+    }
+
+    fn by_pieces(&self, buffer: &mut Vec<u8>, bytes: u64, mut each: impl FnMut(&mut [u8])) {
+        buffer.resize(self.buffer, 0);
+        let mut left = bytes;
+        while left > 0 {
+            let piece = left.min(self.buffer as u64);
+            each(&mut buffer[..piece as usize]);
+            left -= piece;
+        }
+    }
+
     fn act(&self, origin: u64, action: Action, mine: &Mutex<Measured>) {
         let s = &self.shared;
         match action {
@@ -106,7 +164,8 @@ impl Live {
             Action::Suspend(task) => s.gates[task].wait(),
             Action::Resume(task) => s.gates[task].open(),
             Action::Yield => thread::yield_now(),
-            Action::Exit => {}
+            // `play` carries these out.
+            Action::Memory(_) | Action::Write(_) | Action::Fork(_) | Action::Exit => {}
         }
     }
 
@@ -118,7 +177,7 @@ impl Live {
 
 fn note_refusal(mine: &Mutex<Measured>, set: Result<(), i32>) {
     if let Err(errno) = set {
-        mine.lock().unwrap_or_else(PoisonError::into_inner).refused.get_or_insert(-(errno as isize));
+        locked(mine).refused.get_or_insert(-(errno as isize));
     }
 }
 

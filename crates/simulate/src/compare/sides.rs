@@ -52,6 +52,8 @@ pub(super) struct Observed {
     pub missed: u64,
     /// The number of the error with which a change of policy or CPUs was refused.
     pub refused: Option<i32>,
+    /// The number of the error with which a fork was refused.
+    pub no_thread: Option<i32>,
     /// In nanoseconds, as the next.
     pub wakeup: Samples,
     pub response: Samples,
@@ -63,6 +65,7 @@ impl From<&Measured> for Observed {
             loops: measured.loops,
             missed: measured.missed,
             refused: measured.refused.map(|negative| -negative as i32),
+            no_thread: measured.no_thread.map(|negative| -negative as i32),
             wakeup: measured.wakeup.clone(),
             response: measured.response.clone(),
         }
@@ -74,6 +77,7 @@ impl Observed {
         self.loops += other.loops;
         self.missed += other.missed;
         self.refused = self.refused.or(other.refused);
+        self.no_thread = self.no_thread.or(other.no_thread);
         self.wakeup.add_all(&other.wakeup);
         self.response.add_all(&other.response);
     }
@@ -92,7 +96,7 @@ pub(super) struct Runs {
 
 /// Runs each side `runs` times, alternating between them.
 pub(super) fn take_turns(request: &Request<'_>, runs: u32) -> anyhow::Result<Vec<Runs>> {
-    let none = vec![Observed::default(); request.workload.threads(request.cpus).len()];
+    let none = vec![Observed::default(); request.workload.rows().len()];
     let begin = |side| Runs { side, threads: none.clone(), failure: None, stolen: Duration::ZERO };
     let mut all: Vec<Runs> = Side::ALL.map(begin).into();
     for round in 0..runs {

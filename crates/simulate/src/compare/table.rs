@@ -79,12 +79,12 @@ impl Comparison {
     pub fn new(request: &Request<'_>, runs: Vec<Runs>) -> Comparison {
         let of = |side| runs.iter().find(|runs| runs.side == side);
         let mut rows = Vec::new();
-        for (i, thread) in request.workload.threads(request.cpus).into_iter().enumerate() {
+        for (i, (thread, attr)) in request.workload.rows().into_iter().enumerate() {
             for (quantity, values) in QUANTITIES {
                 let figures = |side| of(side).map_or(Figures::default(), |runs| Figures::of(values(&runs.threads[i])));
                 let [simulated, entresol, native] = Side::ALL.map(figures);
                 if [simulated, entresol, native].iter().any(|figures| figures.samples > 0) {
-                    let (thread, policy) = (thread.name.clone(), policy_in_words(&thread.attr));
+                    let (thread, policy) = (thread.clone(), policy_in_words(&attr));
                     rows.push(Row { thread, policy, quantity, simulated, entresol, native });
                 }
             }
@@ -92,6 +92,7 @@ impl Comparison {
         let failed = |runs: &Runs| runs.failure.as_ref().map(|why| format!("{}: {why}", runs.side.name()));
         let mut notes: Vec<String> = rows.iter().filter_map(|row| row.note(of(Side::Entresol))).collect();
         notes.extend(runs.iter().filter_map(refusal));
+        notes.extend(runs.iter().filter_map(missing_thread));
         let failures = runs.iter().filter_map(failed).collect();
         Comparison { file: request.path.to_owned(), cpus: request.cpus, rows, failures, notes }
     }
@@ -156,6 +157,13 @@ fn refusal(runs: &Runs) -> Option<String> {
         "{}: a policy or affinity of the file was refused ({why}); its threads ran with what they had",
         runs.side.name()
     ))
+}
+
+/// A live side that has fewer threads than the file wants.
+fn missing_thread(runs: &Runs) -> Option<String> {
+    let errno = runs.threads.iter().find_map(|thread| thread.no_thread)?;
+    let why = std::io::Error::from_raw_os_error(errno);
+    Some(format!("{}: a thread could not be forked ({why}); the others ran without it", runs.side.name()))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! rt-app's JSON files (github.com/scheduler-tools/rt-app, doc/tutorial.txt) as a workload.
 //!
 //! Understood are tasks with instances, policies, priorities, CPUs, delays, loops and phases, and the events run,
-//! runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume and yield. Everything else is
-//! refused by its name: a workload that leaves something out is another workload. Times are microseconds of the
-//! simulated CPUs, so rt-app's calibration has no meaning here.
+//! runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, fork and yield.
+//! Everything else is refused by its name: a workload that leaves something out is another workload. Times are
+//! microseconds of the simulated CPUs, so rt-app's calibration has no meaning here.
 //!
 //! A [`script::Script`] says what a thread does next. It knows nothing of how that is done: `thread` does it in the
 //! simulator, and `entresol compare` with real threads.
@@ -16,12 +16,13 @@ mod thread;
 pub use json::Wrong;
 
 use super::Options;
+use crate::cost::Cost;
 use crate::report::{Report, Samples, Table};
-use crate::user::{Barrier, Cond, Mutex, Program, with};
+use crate::user::{Barrier, Cond, Mutex, Program};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
-use script::{Measured, Script, Timers};
+use script::{Common, Measured, Script, Timers};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +33,9 @@ pub struct Workload {
     duration: Option<Nanos>,
     /// Mutexes inherit priorities.
     pi: bool,
-    tasks: Vec<Task>,
+    /// The size of the buffer that a thread writes, in bytes.
+    buffer: u64,
+    tasks: Arc<[Task]>,
     /// How many there are of each.
     mutexes: usize,
     conds: usize,
@@ -58,8 +61,8 @@ pub struct Objects {
 /// A thread of a workload before it begins.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Its task's name and its number in it.
-    pub name: String,
+    /// Its row among [`Workload::rows`].
+    pub row: usize,
     /// Its policy and priority.
     pub attr: Attr,
     /// The CPUs that it may use; `None`: all.
@@ -117,6 +120,15 @@ enum Event {
     Barrier(usize),
     /// By the name of its task, or another's.
     Suspend(Option<String>),
+    /// Writes so many bytes of memory.
+    Memory(u64),
+    /// Writes so many bytes to `/dev/null`.
+    Write(u64),
+    /// Starts a thread of the task of that name, which the file names in this line.
+    Fork {
+        task: String,
+        line: usize,
+    },
     /// All threads of the task of that name.
     Resume(String),
     Yield,
@@ -125,6 +137,10 @@ enum Event {
 /// State shared by the simulated threads of one run.
 struct Shared {
     pi: bool,
+    buffer: u64,
+    cost: Cost,
+    /// By row.
+    seen: Vec<Rc<RefCell<Measured>>>,
     mutexes: Vec<Mutex>,
     conds: Vec<Cond>,
     barriers: Vec<Barrier>,
@@ -170,19 +186,32 @@ impl Workload {
         self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
     }
 
-    /// The threads, on a machine with this many CPUs.
+    /// The size of the buffer that a thread writes, in bytes.
+    pub fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// The threads that begin with the run, on a machine with this many CPUs.
     pub fn threads(&self, cpus: usize) -> Vec<Thread> {
-        let timers = Arc::new(Timers::new(self.timers));
-        let names: Arc<[String]> = self.tasks.iter().map(|t| t.name.clone()).collect();
-        let instances =
-            self.tasks.iter().enumerate().flat_map(|(i, task)| (0..task.instances).map(move |n| (i, task, n)));
-        let thread = |(i, task, n): (usize, &Task, usize)| Thread {
-            name: format!("{}-{n}", task.name),
-            attr: task.attr,
-            cpus: (!task.cpus.is_empty()).then(|| mask(&task.cpus)),
-            script: Script::new(task, i, names.clone(), timers.clone(), self.duration, cpus),
-        };
-        instances.map(thread).collect()
+        let threads = self.tasks.iter().map(|task| task.instances).sum();
+        let common = Arc::new(Common {
+            tasks: self.tasks.clone(),
+            timers: Timers::new(self.timers),
+            end: self.duration,
+            cpus,
+            threads,
+        });
+        let tasks = self.tasks.iter().enumerate().flat_map(|(i, task)| (0..task.instances).map(move |_| i));
+        tasks.enumerate().map(|(row, task)| Thread::new(row, task, &common)).collect()
+    }
+
+    /// What is measured apart: each thread that begins with the run, and all together that are forked of a task. The
+    /// name, and the policy at the beginning.
+    pub fn rows(&self) -> Vec<(String, Attr)> {
+        let threads =
+            self.tasks.iter().flat_map(|t| (0..t.instances).map(move |n| (format!("{}-{n}", t.name), t.attr)));
+        let forked = forked_tasks(&self.tasks).into_iter().map(|task| &self.tasks[task]);
+        threads.chain(forked.map(|t| (format!("{}, forked", t.name), t.attr))).collect()
     }
 
     /// Runs it, simulated.
@@ -190,7 +219,7 @@ impl Workload {
         self.measure(name, seed, cpus, options).0
     }
 
-    /// Runs it, simulated; also what each thread has measured, in the order of [`Workload::threads`].
+    /// Runs it, simulated; also what was measured, by [`Workload::rows`].
     pub fn measure(&self, name: &str, seed: u64, cpus: usize, options: &Options) -> (Report, Vec<Measured>) {
         let mut config = options.config(seed, cpus);
         if let Some(duration) = self.duration {
@@ -198,36 +227,55 @@ impl Workload {
             config.must_end = false;
         }
         let mut setup = Setup::new(config);
-        let shared = Rc::new(self.share(&mut setup));
-        let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        let mut seen = Vec::new();
-        for Thread { name, attr, cpus, script } in self.threads(cpus) {
-            let mine = Rc::new(RefCell::new(Measured::default()));
-            let thread = thread::Simulated::new(script, shared.clone(), mine.clone());
-            programs.push(with(attr, cpus, Box::new(thread)));
-            seen.push((name, attr, mine));
-        }
+        let shared = Rc::new(self.share(&mut setup, options.cost.clone()));
+        let programs = self.threads(cpus).into_iter().map(|thread| thread::Simulated::program(thread, &shared));
+        let programs: Vec<Box<dyn Program>> = programs.collect();
         let out = setup.threads(programs).run();
         let mut report = Report::new(name, seed, cpus, out);
-        let seen: Vec<_> = seen.into_iter().map(|(name, attr, seen)| (name, attr, seen.take())).collect();
+        let seen = self.rows().into_iter().zip(&shared.seen).map(|((name, attr), seen)| (name, attr, seen.take()));
+        let seen: Vec<_> = seen.collect();
         for (thread, _, seen) in &seen {
             if let Some(error) = seen.refused {
                 report.fail(format!("{thread}: its policy or its CPUs were refused with error {}", -error));
+            }
+            if let Some(error) = seen.no_thread {
+                report.fail(format!("{thread}: a thread could not be forked: error {}", -error));
             }
         }
         tell(&seen, &mut report);
         (report, seen.into_iter().map(|(.., seen)| seen).collect())
     }
 
-    fn share(&self, setup: &mut Setup) -> Shared {
+    fn share(&self, setup: &mut Setup, cost: Cost) -> Shared {
         Shared {
             pi: self.pi,
+            buffer: self.buffer,
+            cost,
+            seen: self.rows().iter().map(|_| Rc::default()).collect(),
             mutexes: (0..self.mutexes).map(|_| setup.mutex()).collect(),
             conds: (0..self.conds).map(|_| setup.cond()).collect(),
             barriers: (0..self.barriers).map(|b| setup.barrier(self.parties(b))).collect(),
             suspended: self.tasks.iter().map(|_| setup.words(1)).collect(),
         }
     }
+}
+
+impl Thread {
+    fn new(row: usize, task: usize, common: &Arc<Common>) -> Thread {
+        let Task { attr, cpus, .. } = &common.tasks[task];
+        let cpus = (!cpus.is_empty()).then(|| mask(cpus));
+        Thread { row, attr: *attr, cpus, script: Script::new(task, common.clone()) }
+    }
+}
+
+/// The tasks that are forked, in the order of the file.
+fn forked_tasks(tasks: &[Task]) -> Vec<usize> {
+    let names: Vec<&String> = tasks.iter().flat_map(|t| &t.phases).flat_map(|p| &p.events).filter_map(forks).collect();
+    (0..tasks.len()).filter(|&task| names.contains(&&tasks[task].name)).collect()
+}
+
+fn forks(event: &Event) -> Option<&String> {
+    if let Event::Fork { task, .. } = event { Some(task) } else { None }
 }
 
 /// The policy and priority of a thread in words.

@@ -10,8 +10,14 @@ use sched::{Attr, DeadlineParams};
 const GLOBAL_WITHOUT_EFFECT: &[&str] =
     &["calibration", "logdir", "log_basename", "log_size", "ftrace", "gnuplot", "lock_pages", "frag"];
 /// Events and properties that exist in rt-app and are not built here.
-const NOT_BUILT: &[&str] =
-    &["mem", "iorun", "fork", "util_min", "util_max", "taskgroup", "io_device", "cumulative_slack"];
+const NOT_BUILT: &[&str] = &["util_min", "util_max", "taskgroup", "cumulative_slack"];
+/// What `iorun` writes to: the simulator has no disks.
+const IO_DEVICE: &str = "/dev/null";
+/// The size of the buffer that `mem` and `iorun` use, unless the file says another (rt-app's default), and the most.
+const BUFFER: u64 = 4 << 20;
+const BUFFER_MOST: i64 = 1 << 30;
+/// No event writes more bytes.
+const BYTES_MOST: i64 = 1 << 40;
 /// The real-time priority of a thread that does not say (rt-app's `DEFAULT_THREAD_PRIORITY`).
 const RT_PRIORITY: i64 = 10;
 /// No time in a file is longer: a day.
@@ -28,10 +34,8 @@ struct Names {
     conds: Vec<String>,
     barriers: Vec<String>,
     timers: Vec<String>,
-    /// Names and lines of tasks that are suspended and resumed: they must exist.
-    resumed: Vec<(String, usize)>,
-    /// The line of the first wait for a condition.
-    wait: Option<usize>,
+    /// Names and lines of tasks that events name: they must exist.
+    tasks: Vec<(String, usize)>,
 }
 
 fn number_of(names: &mut Vec<String>, name: &str) -> usize {
@@ -46,7 +50,7 @@ pub(super) fn workload(text: &str) -> Result<Workload, Wrong> {
     let root = json::parse(text)?;
     let members = object(&root, "the file")?;
     let mut names = Names::default();
-    let (mut duration, mut default, mut pi, mut tasks) = (None, Policy::Other, false, None);
+    let (mut duration, mut default, mut pi, mut buffer, mut tasks) = (None, Policy::Other, false, BUFFER, None);
     for (key, node) in members {
         match key.as_str() {
             "tasks" => tasks = Some(node),
@@ -56,8 +60,16 @@ pub(super) fn workload(text: &str) -> Result<Workload, Wrong> {
                         "duration" => duration = seconds(node)?,
                         "default_policy" => default = policy(node)?,
                         "pi_enabled" => pi = boolean(node)?,
+                        "mem_buffer_size" => buffer = whole(node, 1, BUFFER_MOST)? as u64,
+                        "io_device" => match self::text(node)? {
+                            IO_DEVICE => {}
+                            other => return Wrong::at(node.line, format!("\"{other}\": expected \"{IO_DEVICE}\"")),
+                        },
                         k if GLOBAL_WITHOUT_EFFECT.contains(&k) => {}
-                        k => return unknown(k, node, "duration, default_policy, pi_enabled or rt-app's log settings"),
+                        k => {
+                            let known = "duration, default_policy, pi_enabled, mem_buffer_size, io_device or rt-app's log settings";
+                            return unknown(k, node, known);
+                        }
                     }
                 }
             }
@@ -73,17 +85,49 @@ pub(super) fn workload(text: &str) -> Result<Workload, Wrong> {
     if !(1..=THREADS_MOST).contains(&threads) {
         return Wrong::at(tasks.line, format!("{threads} threads in all: expected 1 to {THREADS_MOST}"));
     }
-    if let (true, Some(line)) = (pi, names.wait) {
-        return Wrong::at(line, "\"wait\" with \"pi_enabled\" is not built here: expected mutexes without inheritance");
-    }
-    for (name, line) in &names.resumed {
+    for (name, line) in &names.tasks {
         if !all.iter().any(|t| t.name == *name) {
             return Wrong::at(*line, format!("no task is called \"{name}\": expected the name of a task"));
         }
     }
+    forks_are_sound(&all)?;
     let Names { mutexes, conds, barriers, timers, .. } = names;
     let [mutexes, conds, barriers, timers] = [mutexes, conds, barriers, timers].map(|n| n.len());
-    Ok(Workload { duration, pi, tasks: all, mutexes, conds, barriers, timers })
+    Ok(Workload { duration, pi, buffer, tasks: all.into(), mutexes, conds, barriers, timers })
+}
+
+/// Whether the threads that fork come to an end, and whether each barrier knows how many threads meet there.
+fn forks_are_sound(tasks: &[Task]) -> Result<(), Wrong> {
+    let forked_by = |task: &Task| -> Vec<(usize, usize)> {
+        let named = task.phases.iter().flat_map(|p| &p.events).filter_map(|e| match e {
+            Event::Fork { task, line } => Some((tasks.iter().position(|t| t.name == *task)?, *line)),
+            _ => None,
+        });
+        named.collect()
+    };
+    for (number, task) in tasks.iter().enumerate() {
+        for (forked, line) in forked_by(task) {
+            let meets = |e: &Event| matches!(e, Event::Barrier(_));
+            if tasks[forked].phases.iter().flat_map(|p| &p.events).any(meets) {
+                let what = format!(
+                    "the task \"{}\" has a barrier: expected none in a task that is forked",
+                    tasks[forked].name
+                );
+                return Wrong::at(line, what);
+            }
+            let (mut reached, mut next) = (vec![forked], 0);
+            while let Some(&task) = reached.get(next) {
+                let more: Vec<usize> = forked_by(&tasks[task]).into_iter().map(|(t, _)| t).collect();
+                reached.extend(more.into_iter().filter(|t| !reached.contains(t)).collect::<Vec<_>>());
+                next += 1;
+            }
+            if reached.contains(&number) {
+                let what = format!("the task \"{}\" forks itself: expected an end of forks", task.name);
+                return Wrong::at(line, what);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn task(name: &str, node: &Node, default: Policy, ends: bool, names: &mut Names) -> Result<Task, Wrong> {
@@ -218,11 +262,9 @@ fn event(key: &str, node: &Node, names: &mut Names) -> Result<Option<Event>, Wro
         Event::Unlock(number_of(&mut names.mutexes, text(node)?))
     } else if starts("wait") {
         let (cond, mutex) = wait(node)?;
-        names.wait.get_or_insert(node.line);
         Event::Wait(number_of(&mut names.conds, cond), number_of(&mut names.mutexes, mutex))
     } else if starts("sync") {
         let (cond, mutex) = wait(node)?;
-        names.wait.get_or_insert(node.line);
         Event::Sync(number_of(&mut names.conds, cond), number_of(&mut names.mutexes, mutex))
     } else if starts("signal") {
         Event::Signal(number_of(&mut names.conds, reference(node)?))
@@ -233,13 +275,21 @@ fn event(key: &str, node: &Node, names: &mut Names) -> Result<Option<Event>, Wro
     } else if starts("suspend") {
         let name = text(node)?;
         if !name.is_empty() {
-            names.resumed.push((name.to_owned(), node.line));
+            names.tasks.push((name.to_owned(), node.line));
         }
         Event::Suspend((!name.is_empty()).then(|| name.to_owned()))
     } else if starts("resume") {
         let name = text(node)?;
-        names.resumed.push((name.to_owned(), node.line));
+        names.tasks.push((name.to_owned(), node.line));
         Event::Resume(name.to_owned())
+    } else if starts("mem") {
+        Event::Memory(whole(node, 0, BYTES_MOST)? as u64)
+    } else if starts("iorun") {
+        Event::Write(whole(node, 0, BYTES_MOST)? as u64)
+    } else if starts("fork") {
+        let task = text(node)?.to_owned();
+        names.tasks.push((task.clone(), node.line));
+        Event::Fork { task, line: node.line }
     } else if starts("yield") {
         Event::Yield
     } else {

@@ -3,7 +3,7 @@
 //! Times count from the beginning of the run. The executor of the actions supplies the time, so the same script drives
 //! a simulated thread and a real one.
 
-use super::{Event, Phase, Task, mask};
+use super::{Event, Task, Thread, forked_tasks, mask};
 use crate::report::Samples;
 use ids::{CpuMask, Nanos};
 use sched::Attr;
@@ -47,6 +47,12 @@ pub enum Action {
     Suspend(usize),
     /// Resumes all suspended threads of a task.
     Resume(usize),
+    /// Writes so many bytes of memory.
+    Memory(u64),
+    /// Writes so many bytes to `/dev/null`.
+    Write(u64),
+    /// Starts a thread of a task: [`Script::fork`].
+    Fork(usize),
     /// Gives way.
     Yield,
     /// Ends.
@@ -68,6 +74,19 @@ pub struct Measured {
     pub ended: Nanos,
     /// A change of policy or CPUs was refused: the negative error number.
     pub refused: Option<isize>,
+    /// A thread could not be forked: the negative error number.
+    pub no_thread: Option<isize>,
+}
+
+/// What all threads of a run have in common.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub tasks: Arc<[Task]>,
+    pub timers: Timers,
+    pub end: Option<Nanos>,
+    pub cpus: usize,
+    /// How many threads begin with the run.
+    pub threads: usize,
 }
 
 /// When each shared timer is due next; 0 for an unused one. Two threads that use one at the same moment may both get
@@ -92,10 +111,8 @@ impl Timers {
 /// The script of a thread.
 #[derive(Clone, Debug)]
 pub struct Script {
-    phases: Vec<Phase>,
     delay: Option<Nanos>,
     loops_left: Option<u32>,
-    end: Option<Nanos>,
     /// Where it is: phase, loops of it that are done, event.
     at: (usize, u32, usize),
     /// The mask outside of phases with one of their own.
@@ -112,37 +129,35 @@ pub struct Script {
     job: Option<Nanos>,
     actions: VecDeque<Action>,
     task: usize,
-    names: Arc<[String]>,
-    timers: Arc<Timers>,
+    common: Arc<Common>,
 }
 
 impl Script {
-    pub(super) fn new(
-        task: &Task,
-        number: usize,
-        names: Arc<[String]>,
-        timers: Arc<Timers>,
-        end: Option<Nanos>,
-        cpus: usize,
-    ) -> Script {
+    pub(super) fn new(number: usize, common: Arc<Common>) -> Script {
+        let task = &common.tasks[number];
         Script {
-            phases: task.phases.clone(),
             delay: Some(task.delay),
             loops_left: task.loops,
-            end,
             at: (0, 0, 0),
-            mask: if task.cpus.is_empty() { CpuMask::first(cpus) } else { mask(&task.cpus) },
+            mask: if task.cpus.is_empty() { CpuMask::first(common.cpus) } else { mask(&task.cpus) },
             narrowed: false,
-            due: vec![None; timers.0.len()],
+            due: vec![None; common.timers.0.len()],
             began: None,
             round_began: Nanos::ZERO,
             waits_for: None,
             job: None,
             actions: VecDeque::new(),
             task: number,
-            names,
-            timers,
+            common,
         }
+    }
+
+    /// The thread that [`Action::Fork`] starts. It does not inherit the CPUs of the thread that forks it.
+    pub fn fork(&self, task: usize) -> Thread {
+        let place = forked_tasks(&self.common.tasks).iter().position(|&forked| forked == task);
+        let mut thread = Thread::new(self.common.threads + place.unwrap_or(0), task, &self.common);
+        thread.cpus.get_or_insert_with(|| CpuMask::first(self.common.cpus));
+        thread
     }
 
     /// The thread's next action, at this time; measurements since the last one go into `seen`.
@@ -169,7 +184,7 @@ impl Script {
     }
 
     fn is_over(&self, now: Nanos) -> bool {
-        self.loops_left == Some(0) || self.end.is_some_and(|end| now >= end)
+        self.loops_left == Some(0) || self.common.end.is_some_and(|end| now >= end)
     }
 
     /// The next event, and what a new phase changes; `None` at the end of the thread.
@@ -179,7 +194,8 @@ impl Script {
                 return None;
             }
             let (p, done, e) = self.at;
-            let phase = &self.phases[p];
+            let phases = &self.common.tasks[self.task].phases;
+            let phase = &phases[p];
             if e == 0 {
                 self.round_began = now;
                 if self.began.is_none() {
@@ -199,7 +215,7 @@ impl Script {
                 return Some(event.clone());
             }
             self.at = if done + 1 < phase.loops { (p, done + 1, 0) } else { (p + 1, 0, 0) };
-            if self.at.0 == self.phases.len() {
+            if self.at.0 == phases.len() {
                 self.at = (0, 0, 0);
                 (seen.loops, seen.ended) = (seen.loops + 1, now);
                 self.loops_left = self.loops_left.map(|n| n - 1);
@@ -232,13 +248,16 @@ impl Script {
             Event::Barrier(b) => Action::Barrier(b),
             Event::Suspend(task) => Action::Suspend(task.map_or(self.task, |task| self.number_of(&task))),
             Event::Resume(task) => Action::Resume(self.number_of(&task)),
+            Event::Memory(bytes) => Action::Memory(bytes),
+            Event::Write(bytes) => Action::Write(bytes),
+            Event::Fork { task, .. } => Action::Fork(self.number_of(&task)),
             Event::Yield => Action::Yield,
         };
         self.actions.push_back(action);
     }
 
     fn number_of(&self, task: &str) -> usize {
-        self.names.iter().position(|name| name == task).unwrap_or(self.task)
+        self.common.tasks.iter().position(|t| t.name == task).unwrap_or(self.task)
     }
 
     fn job_is_done(&mut self, now: Nanos, seen: &mut Measured) {
@@ -252,7 +271,7 @@ impl Script {
     fn timer(&mut self, timer: usize, unique: bool, period: Nanos, absolute: bool, now: Nanos, seen: &mut Measured) {
         self.job_is_done(now, seen);
         let first = if absolute { self.began.unwrap_or(now) } else { self.round_began };
-        let before = if unique { self.due[timer] } else { self.timers.due(timer) };
+        let before = if unique { self.due[timer] } else { self.common.timers.due(timer) };
         let mut due = before.unwrap_or(first) + period;
         if due > now {
             self.waits_for = Some(due);
@@ -267,7 +286,7 @@ impl Script {
         if unique {
             self.due[timer] = Some(due);
         } else {
-            self.timers.set(timer, due);
+            self.common.timers.set(timer, due);
         }
     }
 }

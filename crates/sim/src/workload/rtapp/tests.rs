@@ -145,10 +145,19 @@ fn what_is_wrong_is_named_with_its_line() {
         (r#"{"tasks": []}"#.to_owned(), 1, "a list for \"tasks\": expected an object"),
         (r#"{"tusks": {}}"#.to_owned(), 1, "\"tusks\" is not known: expected tasks or global"),
         ("{\"global\": {\n\"duration\": 0}}".to_owned(), 2, "expected seconds"),
-        ("{\"global\": {\n\"io_device\": \"x\"}}".to_owned(), 2, "\"io_device\" is not built here"),
+        ("{\"global\": {\n\"io_device\": \"x\"}}".to_owned(), 2, "\"x\": expected \"/dev/null\""),
         (r#"{"tasks": {"a": {"run": 10}}}"#.to_owned(), 1, "never ends"),
         (r#"{"tasks": {"a": {"loop": 1}}}"#.to_owned(), 1, "does nothing: expected events"),
-        (task("\"mem\": 10"), 2, "\"mem\" is not built here: expected an event"),
+        (task("\"util_min\": 10"), 2, "\"util_min\" is not built here: expected an event"),
+        (task("\"mem\": -1"), 2, "-1: expected a whole number"),
+        (task("\"fork\": \"b\""), 2, "no task is called \"b\""),
+        (task("\"fork\": \"a\""), 2, "the task \"a\" forks itself: expected an end"),
+        (
+            "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1,\n\"fork\": \"b\"}, \"b\": {\"loop\": 1, \"barrier\": \"x\"}}}"
+                .to_owned(),
+            2,
+            "the task \"b\" has a barrier: expected none",
+        ),
         (task("\"dance\": 10"), 2, "\"dance\" is not known"),
         (task("\"run\": \"x\""), 2, "\"x\": expected microseconds"),
         (task("\"run\": -5"), 2, "-5: expected microseconds"),
@@ -163,13 +172,6 @@ fn what_is_wrong_is_named_with_its_line() {
         (task("\"timer\": {\"ref\": \"t\"}"), 2, "incomplete timer"),
         (task("\"timer\": {\"ref\": \"t\", \"period\": 0}"), 2, "a period of 0"),
         (task("\"wait\": {\"ref\": \"c\"}"), 2, "incomplete wait"),
-        (
-            "{\"global\": {\"pi_enabled\": true}, \"tasks\": {\"a\": {\"loop\": 1,\n\
-             \"wait\": {\"ref\": \"c\", \"mutex\": \"m\"}}}}"
-                .to_owned(),
-            2,
-            "is not built here",
-        ),
         (task("\"barrier0\": \"b\", \"barrier1\": \"b\""), 1, "the barrier \"b\" twice"),
         (task("\"suspend\": \"b\""), 2, "no task is called \"b\""),
         (task("\"resume\": \"b\""), 2, "no task is called \"b\""),
@@ -184,4 +186,50 @@ fn what_is_wrong_is_named_with_its_line() {
     assert_eq!(four.fits(4), Ok(()));
     let wrong = four.fits(2).unwrap_err();
     assert_eq!((wrong.line, wrong.what.as_str()), (3, "CPU 3: expected one of 0 to 1 (--cpus)"));
+}
+
+#[test]
+fn memory_takes_time_and_the_null_device_hardly_any() {
+    let report = run(
+        r#"{ "global": { "mem_buffer_size": 1048576, "io_device": "/dev/null" },
+             "tasks": { "writer": { "loop": 2, "mem": 10485760, "iorun": 10485760 } } }"#,
+        1,
+    );
+    assert_eq!(report.failure, None);
+    // Twice ten thousand KiB at 100 ns each, and twenty calls.
+    let expected = 2 * (10_240 * 100 + 10 * Options::default().cost.call);
+    assert!((expected..expected + 1_000_000).contains(&report.time_ns), "{} of {expected}", report.time_ns);
+}
+
+#[test]
+fn forked_threads_run_beside_and_are_measured_together() {
+    let report = run(
+        r#"{ "tasks": {
+            "listener": { "loop": 4, "sleep": 1000, "fork": "worker", "cpus": [0],
+                          "policy": "SCHED_FIFO", "priority": 9 },
+            "other": { "loop": 1, "run": 10, "fork": "worker" },
+            "worker": { "instance": 0, "loop": 3, "policy": "SCHED_FIFO", "priority": 5, "run": 2000, "sleep": 100 } } }"#,
+        6,
+    );
+    assert_eq!(report.failure, None);
+    let rows = &report.tables[0].rows;
+    let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["listener-0", "other-0", "worker, forked"]);
+    assert_eq!(rows[2][1], "Fifo 5");
+    assert_eq!(cell(&report, 2, 2), 15.0, "five threads, three loops each");
+    // The last one begins at 4 ms. It leaves the CPU to which its creator is bound.
+    assert!((10_000_000..10_800_000).contains(&report.time_ns), "{}", report.time_ns);
+}
+
+#[test]
+fn conditions_work_with_mutexes_that_inherit() {
+    let report = run(
+        r#"{ "global": { "pi_enabled": true },
+             "tasks": {
+            "waiter": { "instance": 2, "loop": 5, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m" },
+            "caller": { "loop": 5, "sleep": 1000, "lock": "m", "broad": "c", "run": 100, "unlock": "m" } } }"#,
+        2,
+    );
+    assert_eq!(report.failure, None);
+    assert_eq!(report.get("loops"), Some(15.0));
 }
