@@ -71,9 +71,20 @@ impl Owners {
 }
 
 impl<M: Host> Linux<'_, M> {
+    /// Whether some descriptor has had a thread as owner.
+    pub(crate) fn has_owners(&self) -> bool {
+        self.state().owners.used.load(Acquire)
+    }
+
+    /// Whether the signal belongs to a thread, which then gets it.
+    pub(crate) fn is_owners(&self, cpu: CpuId, info: SigInfo) -> bool {
+        // If the thread has ended, the process gets it. Without room it is lost, as on Linux.
+        self.owner_for(&info).is_some_and(|owner| self.send_to_id(cpu, owner, info) != Err(Errno::ESRCH))
+    }
+
     /// The thread of ours that gets a descriptor's signal.
     pub(crate) fn owner_for(&self, info: &SigInfo) -> Option<Tid> {
-        if !self.state().owners.used.load(Acquire) {
+        if !self.has_owners() {
             return None;
         }
         if info.is_poll() {

@@ -15,6 +15,7 @@
 
 use crate::{Host, Linux, left};
 use abi::{Errno, SigInfo, SigSet, Signal, si_code};
+use alloc::vec::Vec;
 use ids::{CpuId, ThreadIdx};
 use kernel::Call;
 use kernel::machine::{Event, NEVER_LEFT, Received, SignalChange, read_timespec};
@@ -164,9 +165,28 @@ impl<M: Host> Linux<'_, M> {
         }
         self.state().descriptors.left.fetch_and(!taken.0, SeqCst);
         self.tell_left();
+        let cpu = self.sched.cpu_of(t);
         while let Some(info) = left::take(&self.m, taken) {
             // The host has accepted it; if the queue here is full, it is lost as on Linux.
-            let _ = self.send_to_process(self.sched.cpu_of(t), Some(t), info);
+            if !self.is_owners(cpu, info) {
+                let _ = self.send_to_process(cpu, Some(t), info);
+            }
+        }
+    }
+
+    /// Gives signals that are left to the host, but were sent by descriptors that threads own, to those threads.
+    pub fn hand_on_left(&self, cpu: CpuId) {
+        let left = self.state().descriptors.left();
+        if left.is_empty() || !self.has_owners() {
+            return;
+        }
+        for signal in (left::pending(&self.m) & left).iter() {
+            let taken = core::iter::from_fn(|| left::take(&self.m, SigSet::only(signal)));
+            let others: Vec<SigInfo> = taken.filter(|&info| !self.is_owners(cpu, info)).collect();
+            for info in &others {
+                // It fits, because it was there before.
+                left::queue(&self.m, info);
+            }
         }
     }
 }

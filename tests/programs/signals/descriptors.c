@@ -577,3 +577,46 @@ CASE(own_signals_in_a_storm) {
   finish(other);
   say("handled %d", (int)handled);
 }
+
+/* A descriptor that a thread owns sends its signals to that thread alone. */
+static int owned_signal, owned_reader;
+static atomic_int owned_step;
+static void *own_a_pipe(void *unused) {
+  int ends[2];
+  struct f_owner_ex owner = {F_OWNER_TID, gettid()};
+  need(pipe(ends) == 0 && fcntl(ends[0], F_SETOWN_EX, &owner) == 0);
+  need(fcntl(ends[0], F_SETSIG, owned_signal) == 0 && fcntl(ends[0], F_SETFL, O_ASYNC) == 0);
+  need(write(ends[1], "x", 1) == 1);
+  close(ends[0]), close(ends[1]);
+  owned_step = 1;
+  wait_until(owned_step == 2);
+  struct signalfd_siginfo info;
+  say("the owner reads %s", result(read(owned_reader, &info, sizeof info)));
+  say("code %d, then %s", info.ssi_code, result(read(owned_reader, &info, sizeof info)));
+  return unused;
+}
+/* At the host, a standard signal would be one with another that is pending: CAVEATS. */
+static void own_signal(int signal) {
+  owned_signal = signal;
+  owned_step = 0;
+  owned_reader = descriptor(signal, 0, SFD_NONBLOCK);
+  if (signal >= SIGRTMIN) kill(getpid(), signal);
+  pthread_t thread = start(own_a_pipe, NULL);
+  wait_until(owned_step == 1);
+  struct signalfd_siginfo info;
+  say("another reads %s", result(read(owned_reader, &info, sizeof info)));
+  say("and then %s", result(read(owned_reader, &info, sizeof info)));
+  install(signal, note_it);
+  handled = 0;
+  sigset_t set = set_of(signal, 0);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  say("unblocked elsewhere: handled %d", handled);
+  owned_step = 2;
+  finish(thread);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  close(owned_reader);
+}
+CASE(of_a_descriptor_that_a_thread_owns) {
+  own_signal(SIGUSR1);
+  own_signal(SIGRTMIN + 7);
+}

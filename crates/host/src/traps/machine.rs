@@ -327,7 +327,11 @@ impl Machine for Host {
             // The service thread receives them as they come.
             Received::Blocked => return,
         };
-        service::settle(Carrier::my_process(), awaited);
+        let k = Carrier::my_process();
+        service::settle(k, awaited);
+        if matches!(what, Received::All) {
+            linux::Linux(k).hand_on_left(Carrier::me().cpu());
+        }
     }
 }
 
