@@ -33,7 +33,7 @@ pub struct Thread {
     /// The CPU it was last resumed on, plus one; 0 after a preemption. If the next resume is on another, the rseq area
     /// is updated.
     pub rseq_cpu: AtomicU32,
-    /// `ioprio_set(2)`: what the program gave, plus one; 0 for nothing. The personality's; written by any thread.
+    /// `ioprio_set(2)`: class and level as given, 0 for none. The personality's; written by any thread.
     pub io_priority: AtomicU32,
     /// `prctl(PR_SET_NAME)`: 15 bytes and a zero, as two words.
     pub name: [AtomicU64; 2],

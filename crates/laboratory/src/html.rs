@@ -28,7 +28,8 @@ pub(super) fn render(page: &Page) -> anyhow::Result<String> {
             Part::Lines(part) => lines(part, &mut body),
             Part::Table(part) => table(part, &mut body),
             Part::Plot(part) => {
-                let _ = writeln!(body, "<h2>{}</h2>\n{}", escape(&part.title), plot::svg(part)?);
+                let _ =
+                    writeln!(body, "<h2>{}</h2>\n<div class=\"wide\">{}</div>", escape(&part.title), plot::svg(part)?);
             }
         }
     }
@@ -49,7 +50,7 @@ fn lines(part: &Lines, body: &mut String) {
 }
 
 fn table(part: &Table, body: &mut String) {
-    let _ = writeln!(body, "<h2>{}</h2>\n<table>\n<tr>", escape(&part.title));
+    let _ = writeln!(body, "<h2>{}</h2>\n<div class=\"wide\"><table>\n<tr>", escape(&part.title));
     for label in &part.labels {
         let _ = write!(body, "<th>{}</th>", escape(label));
     }
@@ -65,7 +66,7 @@ fn table(part: &Table, body: &mut String) {
         row.cells.iter().for_each(|one| cell(one, body));
         body.push_str("</tr>\n");
     }
-    body.push_str("</table>\n");
+    body.push_str("</table></div>\n");
     for note in &part.notes {
         let _ = writeln!(body, "<p>{}</p>", escape(note));
     }

@@ -1,4 +1,4 @@
-/* ioprio_get(2), ioprio_set(2): each thread has a priority for I/O, or one that follows from its policy and nice value. */
+/* ioprio_get(2), ioprio_set(2): each thread has a priority for I/O. */
 #include "../check.h"
 #include <sys/resource.h>
 
@@ -8,6 +8,7 @@ static long get(pid_t id) { return syscall(SYS_ioprio_get, PROCESS, id); }
 static long set(pid_t id, int class, int level) { return syscall(SYS_ioprio_set, PROCESS, id, class << 13 | level); }
 static void show(const char *what, pid_t id) { say("%s %ld %ld", what, get(id) >> 13, get(id) & 0x1fff); }
 
+/* A priority that was not given follows the policy, but that is not reported. */
 static void policies(void) {
   show("first", 0);
   for (int nice = 0; nice < 20; nice += 6) {
@@ -23,7 +24,7 @@ static void policies(void) {
   say("taken %s", result(set(0, 0, 0)));
   show("idle without", 0);
 }
-CASE(follows_from_the_policy) { in_child("child", policies); }
+CASE(beside_the_policy) { in_child("child", policies); }
 
 static void errors(void) {
   say("no such thread %s", result(set(999999999, BEST_EFFORT, 1)));
@@ -38,6 +39,10 @@ CASE(errors) { in_child("child", errors); }
 
 static _Atomic pid_t tid;
 static atomic_int step;
+static void *without(void *unused) {
+  show("without", 0);
+  return unused;
+}
 static void inherited(void) { show("child of a thread", 0); }
 static void *other(void *unused) {
   show("inherited", 0);
@@ -51,6 +56,7 @@ static void *other(void *unused) {
   return unused;
 }
 static void threads(void) {
+  finish(start(without, NULL));
   need(set(getpid(), BEST_EFFORT, 2) == 0);
   pthread_t thread = start(other, NULL);
   wait_until(tid);

@@ -41,7 +41,7 @@ pub(super) fn render(gathered: &Gathered, missing: usize) -> String {
 
 fn failures(sides: &std::collections::BTreeMap<Side, Rows>, body: &mut String) {
     body.push_str(
-        "<table><tr><th>policy</th><th>build</th><th class=\"number\">runs</th><th class=\"number\">failed</th></tr>\n",
+        "<div class=\"wide\"><table><tr><th>policy</th><th>build</th><th class=\"number\">runs</th><th class=\"number\">failed</th></tr>\n",
     );
     for (side, rows) in sides {
         let class = if rows.failed > 0 { "number bad" } else { "number" };
@@ -54,7 +54,7 @@ fn failures(sides: &std::collections::BTreeMap<Side, Rows>, body: &mut String) {
             rows.failed
         );
     }
-    body.push_str("</table>\n");
+    body.push_str("</table></div>\n");
     for (number, (why, command)) in sides.values().flat_map(|rows| &rows.failures) {
         let _ = writeln!(body, "<p class=\"bad\">run {number}: {}</p><code>{}</code>", escape(why), escape(command));
     }
