@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Threads that meet in every way that a file knows, each with a number of loops.
-const ALL_KINDS: &str = r#"{ "global": { "duration": 5 }, "tasks": {
+const ALL_KINDS: &str = r#"{ "tasks": {
     "waiter": { "loop": 5, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "barrier": "b" },
     "caller": { "loop": 5, "sleep": 100000, "lock": "m", "signal": "c", "unlock": "m", "barrier": "b" },
     "asleep": { "loop": 2, "suspend": "asleep", "run": 10 },

@@ -186,10 +186,10 @@ impl ThreadTable {
 
     /// Frees a dead thread's slot.
     pub fn free(&self, t: ThreadIdx) {
-        let tid = Tid(self.get(t).tid.swap(0, Relaxed));
-        self.ids.release(tid);
         let mut slots = self.slots.lock();
+        // First, so that nobody who misses its id still counts it (`__exit_signal`).
         self.live.store(self.live.load(Relaxed) - 1, Relaxed);
+        self.ids.release(Tid(self.get(t).tid.swap(0, Release)));
         slots.free.push(t.0);
     }
 

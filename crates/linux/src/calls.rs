@@ -1,5 +1,6 @@
 //! Which function answers which call. Calls that are not listed are passed to the host unchanged.
 
+use crate::facts::CURRENT;
 use crate::masked::is_masked;
 use crate::owners::{FIOGETOWN, SIOCGPGRP};
 use crate::{Host, Linux, arrivals, kinds};
@@ -20,6 +21,8 @@ impl<M: Host> Linux<'_, M> {
         match call.nr {
             nr::READ | nr::PREAD64 => self.sys_read(cpu, call),
             nr::WRITE => self.sys_write(cpu, call),
+            nr::PREADV2 if is_plain(call) => self.pass(cpu, &Call { nr: nr::READV, ..*call }),
+            nr::PWRITEV2 if is_plain(call) => self.pass(cpu, &Call { nr: nr::WRITEV, ..*call }),
             nr::CLOSE | nr::CLOSE_RANGE => self.sys_close(cpu, call),
             nr::OPEN
             | nr::OPENAT
@@ -191,4 +194,9 @@ impl<M: Host> Linux<'_, M> {
             self.host_at_once(call)
         }
     }
+}
+
+/// Whether a `preadv2(2)` or `pwritev2(2)` is a `readv(2)` or `writev(2)`: at the file's own position, without flags.
+fn is_plain(call: &Call) -> bool {
+    call.args[3] == CURRENT && call.args[5] as u32 == 0
 }

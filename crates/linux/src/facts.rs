@@ -64,6 +64,11 @@ pub(crate) fn is_socket(m: &impl Host, fd: u64) -> bool {
     socket_option::<4>(m, fd, SO_TYPE).is_some()
 }
 
+/// Whether `fd` is a pipe whose writers wait until everything is written.
+pub(crate) fn is_blocking_pipe(m: &impl Host, fd: u64) -> bool {
+    is_pipe(m, fd) && !is_nonblocking(m, fd)
+}
+
 /// Whether `fd` is a pipe that is non-blocking by now: its calls check O_NONBLOCK again when they continue
 /// (`pipe_write`).
 pub(crate) fn is_nonblocking_pipe(m: &impl Host, fd: u64) -> bool {

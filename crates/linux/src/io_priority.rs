@@ -12,8 +12,11 @@ use kernel::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
 
-/// Whose priority is meant: that of one thread, by its id (IOPRIO_WHO_PROCESS), where 0 is the caller.
+/// Whose priority is meant: that of one thread, by its id (IOPRIO_WHO_PROCESS); those of a group or a user. 0 is the
+/// caller, or the caller's.
 const OF_THREAD: u64 = 1;
+const OF_GROUP: u64 = 2;
+const OF_USER: u64 = 3;
 
 /// Where the class begins; class 0 is IOPRIO_CLASS_NONE.
 const CLASS_SHIFT: u32 = 13;
@@ -55,20 +58,36 @@ impl<M: Host> Linux<'_, M> {
             let give = |t: ThreadIdx| self.thread(t).io_priority.store(value, Relaxed);
             match of {
                 Some(of) => give(of),
-                // The caller's group or user.
-                None if call.args[1] as i32 == 0 => self.threads().living().for_each(give),
+                None if self.is_among(call) => self.threads().living().for_each(give),
                 None => return Out::Done(result),
             }
             self.state().io.0.store(true, Relaxed);
+            if of.is_some_and(|of| of != t) {
+                self.give_to_carrier(t);
+            }
         }
         Out::Done(result)
+    }
+
+    /// Whether the call means the group or the user of this process.
+    fn is_among(&self, call: &Call) -> bool {
+        let own = match call.args[0] {
+            OF_GROUP => self.ask(nr::GETPGID, &mut [Word(0)]),
+            OF_USER => self.ask(nr::GETUID, &mut []),
+            _ => return false,
+        };
+        matches!(call.args[1] as i32, id if id == 0 || id as isize == own)
+    }
+
+    fn give_to_carrier(&self, t: ThreadIdx) {
+        let own = self.thread(t).io_priority.load(Relaxed);
+        self.ask(nr::IOPRIO_SET, &mut [Word(OF_THREAD), Word(0), Word(own.into())]);
     }
 
     /// Gives the carrier the priority of its current thread, so that a child or a new program begins with it.
     pub(crate) fn hand_on_io_priority(&self, cpu: CpuId) {
         if self.state().io.0.load(Relaxed) {
-            let own = self.thread(self.current(cpu)).io_priority.load(Relaxed);
-            self.ask(nr::IOPRIO_SET, &mut [Word(OF_THREAD), Word(0), Word(own.into())]);
+            self.give_to_carrier(self.current(cpu));
         }
     }
 

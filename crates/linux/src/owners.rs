@@ -6,11 +6,11 @@
 
 use crate::machine::Arg;
 use crate::{Host, Linux};
-use abi::args::{F_GETOWN, F_GETOWN_EX, F_NOTIFY, F_SETLEASE, F_SETOWN, F_SETOWN_EX};
+use abi::args::{F_GETOWN, F_GETOWN_EX, F_GETSIG, F_NOTIFY, F_SETLEASE, F_SETOWN, F_SETOWN_EX};
 use kernel::Call;
 use kernel::trap::Out;
 
-use abi::{Errno, SigInfo, Signal, nr, si_code};
+use abi::{Errno, SigInfo, SigSet, Signal, nr, si_code};
 use alloc::vec::Vec;
 use ids::{CpuId, Tid};
 use sync::Lock;
@@ -76,9 +76,18 @@ impl<M: Host> Linux<'_, M> {
         self.state().owners.used.load(Acquire)
     }
 
-    /// Whether the signal belongs to a thread, which then gets it.
-    pub(crate) fn is_owners(&self, cpu: CpuId, info: SigInfo) -> bool {
-        // If the thread has ended, the process gets it. Without room it is lost, as on Linux.
+    /// The signals that descriptors owned by threads send.
+    pub(crate) fn signals_of_owners(&self) -> SigSet {
+        let fds: Vec<i32> = self.state().owners.list.lock().iter().map(|owned| owned.0).collect();
+        let signal_of = |fd: i32| match self.ask(nr::FCNTL, &mut [Arg::Word(fd as u64), Arg::Word(F_GETSIG)]) {
+            0 => Some(Signal::IO),
+            signal => Signal::from_raw(signal as i32),
+        };
+        fds.into_iter().filter_map(signal_of).fold(SigSet::EMPTY, |all, signal| SigSet(all.0 | SigSet::only(signal).0))
+    }
+
+    /// Sends the signal to the thread that owns its descriptor; false if there is none.
+    pub(crate) fn send_to_owner(&self, cpu: CpuId, info: SigInfo) -> bool {
         self.owner_for(&info).is_some_and(|owner| self.send_to_id(cpu, owner, info) != Err(Errno::ESRCH))
     }
 

@@ -165,49 +165,59 @@ impl<M: Host> Linux<'_, M> {
 pub struct Portion {
     /// The call.
     pub call: Call,
-    /// The pieces of a `writev(2)` that follow it: their address and number.
-    then: Option<(u64, u64)>,
+    /// It is what remains of a `writev(2)`: also the pieces that follow it, their address and number.
+    pieces: Option<(u64, u64)>,
 }
 
 impl Portion {
     /// All of it.
     pub fn whole(call: Call) -> Portion {
-        Portion { call, then: None }
+        Portion { call, pieces: None }
     }
 
-    fn may_be_short(&self, written: u64) -> bool {
-        self.call.nr == nr::WRITE && written < self.call.args[2] || self.call.nr == nr::WRITEV
-    }
-
-    /// Whether it is a part of a `writev(2)`, whose rest no other call can move.
+    /// Whether it belongs to a `writev(2)`. No other call can move the rest of that.
     pub fn is_of_pieces(&self) -> bool {
-        self.call.nr == nr::WRITEV || self.then.is_some()
+        self.call.nr == nr::WRITEV || self.is_rest_of_pieces()
+    }
+
+    /// Whether it is what remains of a `writev(2)` that has moved a part.
+    pub fn is_rest_of_pieces(&self) -> bool {
+        self.pieces.is_some()
     }
 
     /// The next one after the host has moved `done` bytes. `None`: the call ends. `is_cut`: one of our signals may have
-    /// cut the call short. A signal from outside may cut a write to a pipe short even if another host thread takes it
-    /// (`pipe_write`, `complete_signal`); nothing else does.
+    /// cut the call short.
+    ///
+    /// A signal from outside may cut a write to a pipe short even if another host thread takes it (`pipe_write`,
+    /// `complete_signal`). A non-blocking pipe takes a part of its own accord.
     #[must_use]
     pub fn next<M: Host>(&self, linux: Linux<'_, M>, done: isize, is_cut: bool) -> Option<Portion> {
         let [fd, at, len, flags, to, size] = self.call.args;
-        let done = u64::try_from(done).ok().filter(|&done| done > 0)?;
-        match self.then {
-            Some((at, count)) if done == len => {
-                return Some(Portion::whole(Call { nr: nr::WRITEV, args: [fd, at, count, 0, 0, 0] }));
+        let (done, len) = (u64::try_from(done).ok().filter(|&done| done > 0)?, len.min(MAX_RW_COUNT));
+        match self.pieces {
+            Some((at, count)) if done == len && count > 0 => {
+                let call = Call { nr: nr::WRITEV, args: [fd, at, count, 0, 0, 0] };
+                return Some(Portion { call, pieces: Some((0, 0)) });
             }
-            _ if is_cut || self.may_be_short(done) && facts::is_pipe(&linux.m, fd) => {}
+            _ if is_cut || self.may_be_short(done) && facts::is_blocking_pipe(&linux.m, fd) => {}
             _ => return None,
         }
         let moves_all = match self.call.nr {
             nr::WRITE => true,
-            nr::WRITEV => return linux.rest_of_pieces(&self.call, done).map(|(call, then)| Portion { call, then }),
+            nr::WRITEV => {
+                let (call, after) = linux.rest_of_pieces(&self.call, done)?;
+                return Some(Portion { call, pieces: Some(after) });
+            }
             nr::SENDTO => flags & MSG_DONTWAIT == 0,
             nr::RECVFROM => flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL,
             _ => false,
         };
-        let call =
-            Call { nr: self.call.nr, args: [fd, at.wrapping_add(done), len.wrapping_sub(done), flags, to, size] };
-        (moves_all && done < len).then_some(Portion { call, then: self.then })
+        let args = [fd, at.wrapping_add(done), len.wrapping_sub(done), flags, to, size];
+        (moves_all && done < len).then_some(Portion { call: Call { nr: self.call.nr, args }, pieces: self.pieces })
+    }
+
+    fn may_be_short(&self, written: u64) -> bool {
+        self.call.nr == nr::WRITE && written < self.call.args[2].min(MAX_RW_COUNT) || self.call.nr == nr::WRITEV
     }
 }
 

@@ -168,7 +168,7 @@ impl<M: Host> Linux<'_, M> {
         let cpu = self.sched.cpu_of(t);
         while let Some(info) = left::take(&self.m, taken) {
             // The host has accepted it; if the queue here is full, it is lost as on Linux.
-            if !self.is_owners(cpu, info) {
+            if !self.send_to_owner(cpu, info) {
                 let _ = self.send_to_process(cpu, Some(t), info);
             }
         }
@@ -177,15 +177,21 @@ impl<M: Host> Linux<'_, M> {
     /// Gives signals that are left to the host, but were sent by descriptors that threads own, to those threads.
     pub fn hand_on_left(&self, cpu: CpuId) {
         let left = self.state().descriptors.left();
-        if left.is_empty() || !self.has_owners() {
+        // The only thread finds at the host what it owns.
+        if left.is_empty() || !self.has_owners() || self.threads().live() == 1 {
             return;
         }
-        for signal in (left::pending(&self.m) & left).iter() {
-            let taken = core::iter::from_fn(|| left::take(&self.m, SigSet::only(signal)));
-            let others: Vec<SigInfo> = taken.filter(|&info| !self.is_owners(cpu, info)).collect();
-            for info in &others {
-                // It fits, because it was there before.
-                left::queue(&self.m, info);
+        let owned = left & self.signals_of_owners();
+        if owned.is_empty() {
+            return;
+        }
+        for signal in (left::pending(&self.m) & owned).iter() {
+            // All of them first: what is queued again would be found again.
+            let taken: Vec<SigInfo> = core::iter::from_fn(|| left::take(&self.m, SigSet::only(signal))).collect();
+            for info in taken {
+                if !self.send_to_owner(cpu, info) && !left::queue(&self.m, &info) {
+                    let _ = self.send_to_process(cpu, None, info);
+                }
             }
         }
     }

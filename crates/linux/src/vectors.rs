@@ -2,7 +2,7 @@
 
 use crate::facts::CURRENT;
 use crate::{Host, Linux, facts};
-use abi::args::{MSG_DONTWAIT, MSG_EOR, MSG_NOSIGNAL, MSG_OOB, RWF_NOWAIT};
+use abi::args::{MAX_RW_COUNT, MSG_DONTWAIT, MSG_EOR, MSG_NOSIGNAL, MSG_OOB, RWF_NOWAIT};
 use abi::{Errno, nr};
 use kernel::{Call, Fault};
 
@@ -71,19 +71,23 @@ impl<M: Host> Linux<'_, M> {
         })
     }
 
-    /// The rest of the first piece of a `writev(2)` that has not all been written, and the pieces after it.
-    pub(crate) fn rest_of_pieces(&self, call: &Call, part: u64) -> Option<(Call, Option<(u64, u64)>)> {
+    /// After `part` bytes of a `writev(2)`: a call that writes the rest of the piece that they end in, and the pieces
+    /// after it. `None`: nothing remains, or more than one call can move.
+    pub(crate) fn rest_of_pieces(&self, call: &Call, part: u64) -> Option<(Call, (u64, u64))> {
         let (pieces, total) = self.pieces_of(call).ok()?;
+        if total > MAX_RW_COUNT {
+            return None;
+        }
         let mut skip = part;
-        let i = (0..pieces.count).take_while(|_| part < total).find_map(|i| {
+        for i in 0..pieces.count {
             let [at, len] = self.piece(pieces, i).ok()?;
-            let found = (skip < len).then(|| (i, at.wrapping_add(skip), len - skip));
-            skip = skip.saturating_sub(len);
-            found
-        });
-        let (i, at, len) = i?;
-        let then = (i + 1 < pieces.count).then(|| (pieces.at.wrapping_add((i + 1) * 16), pieces.count - i - 1));
-        Some((Call { nr: nr::WRITE, args: [call.args[0], at, len, 0, 0, 0] }, then))
+            if skip < len {
+                let call = Call { nr: nr::WRITE, args: [call.args[0], at.wrapping_add(skip), len - skip, 0, 0, 0] };
+                return Some((call, (pieces.at.wrapping_add((i + 1) * 16), pieces.count - i - 1)));
+            }
+            skip -= len;
+        }
+        None
     }
 
     /// Sends the first remaining piece after `part` bytes. Control data went with the first part.

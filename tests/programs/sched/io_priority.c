@@ -85,7 +85,34 @@ static void over_exec(void) {
   need(set(0, BEST_EFFORT, 7) == 0);
   finish(start(execute, NULL));
 }
-CASE(stays_over_exec) { in_child("child", over_exec); }
+/* Another thread has been given one since. */
+static void *set_and_execute(void *unused) {
+  need(set(0, BEST_EFFORT, 4) == 0);
+  step = 1;
+  wait_until(step == 2);
+  setenv("IO_PRIORITY", "1", 1);
+  execl("/proc/self/exe", "io_priority", "in_a_program", NULL);
+  return unused;
+}
+static void over_exec_after_another(void) {
+  pthread_t thread = start(set_and_execute, NULL);
+  wait_until(step == 1);
+  need(set(0, BEST_EFFORT, 7) == 0);
+  step = 2;
+  finish(thread);
+}
+static void of_the_group(void) {
+  need(setpgid(0, 0) == 0);
+  say("set %s", result(syscall(SYS_ioprio_set, 2, getpid(), BEST_EFFORT << 13 | 5)));
+  show("by the group's id", 0);
+  say("set %s", result(syscall(SYS_ioprio_set, 2, 0, BEST_EFFORT << 13 | 3)));
+  show("by 0", 0);
+}
+CASE(of_a_group) { in_child("child", of_the_group); }
+CASE(stays_over_exec) {
+  in_child("child", over_exec);
+  in_child("child", over_exec_after_another);
+}
 
 static void by_vfork(void) {
   setenv("IO_PRIORITY", "1", 1);

@@ -616,6 +616,22 @@ static void own_signal(int signal) {
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   close(owned_reader);
 }
+/* The only thread finds them where it finds all others. */
+static void own_alone(int signal) {
+  int ends[2], reader = descriptor(signal, 0, SFD_NONBLOCK);
+  struct f_owner_ex owner = {F_OWNER_TID, gettid()};
+  struct signalfd_siginfo info;
+  need(pipe(ends) == 0 && fcntl(ends[0], F_SETOWN_EX, &owner) == 0 && fcntl(ends[0], F_SETFL, O_ASYNC) == 0);
+  need(signal == SIGIO || fcntl(ends[0], F_SETSIG, signal) == 0);
+  need(write(ends[1], "x", 1) == 1 && write(ends[1], "x", 1) == 1);
+  say("alone %s", result(read(reader, &info, sizeof info)));
+  close(ends[0]), close(ends[1]), close(reader);
+}
+CASE(of_a_descriptor_that_the_only_thread_owns) {
+  own_alone(SIGIO);
+  own_alone(SIGUSR1);
+  own_alone(SIGRTMIN + 7);
+}
 CASE(of_a_descriptor_that_a_thread_owns) {
   own_signal(SIGUSR1);
   own_signal(SIGRTMIN + 7);

@@ -121,9 +121,10 @@ pub(crate) fn waiting_call(
         };
         me.gs.interrupt.store(0, SeqCst);
         // It may have been cut short by a recall or, without a service thread, by a tick or a request.
-        let recalled = me.is_recalled() && !portion.is_of_pieces();
+        let recalled = me.is_recalled();
         if r > 0
             && !k.host_interrupted(t)
+            && !(recalled && portion.is_of_pieces())
             && let Some(next) = portion.next(Linux(k), r, me.stirred.load(SeqCst) || recalled)
         {
             k.thread(t).wait.a.fetch_add(r as u64, Relaxed);
@@ -138,7 +139,7 @@ pub(crate) fn waiting_call(
             break r;
         }
         if me.is_recalled() {
-            break if portion.is_of_pieces() { abi::Errno::EINTR.to_ret() } else { linux::TRY_AGAIN };
+            break if portion.is_rest_of_pieces() { abi::Errno::EINTR.to_ret() } else { linux::TRY_AGAIN };
         }
     };
     me.end_waiting();

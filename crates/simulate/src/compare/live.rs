@@ -28,10 +28,8 @@ const STACK: usize = 256 << 10;
 /// State that the threads share.
 struct Live {
     shared: Shared,
-    /// By row.
-    measured: Vec<Mutex<Measured>>,
-    /// The size of the buffer that a thread writes, in bytes.
-    buffer: usize,
+    /// Of each thread: its row, and what was measured.
+    measured: Mutex<Vec<(usize, Arc<Mutex<Measured>>)>>,
     null: File,
     /// The host's CPUs, by the numbers that the workload gives them.
     cpus: Vec<usize>,
@@ -50,8 +48,7 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
     let threads = workload.threads(cpus.len());
     let live = Arc::new(Live {
         shared: Shared::new(workload),
-        measured: workload.rows().iter().map(|_| Mutex::default()).collect(),
-        buffer: workload.buffer() as usize,
+        measured: Mutex::default(),
         null: File::options().write(true).open("/dev/null").context("/dev/null cannot be written")?,
         cpus,
         start: Barrier::new(threads.len() + 1),
@@ -62,11 +59,11 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
     for thread in threads {
         let (live, running) = (live.clone(), running.clone());
         let body = move || {
-            live.settle(&thread);
+            let settled = live.settle(&thread);
             live.start.wait();
             let origin = *live.origin.wait();
             sleep_until(origin);
-            play(&live, &running, origin, thread);
+            play(&live, &running, origin, thread, settled);
         };
         thread::Builder::new().stack_size(STACK).spawn(body).context("a thread cannot be created")?;
     }
@@ -76,35 +73,54 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
     let left = workload.duration().map_or(Duration::MAX, |span| Duration::from_nanos(span.0) + GRACE);
     // Nothing is ever sent: either the last thread ends or the time is over.
     let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) = ended.recv_timeout(left);
-    Ok(live.measured.iter().map(|mine| locked(mine).clone()).collect())
+    let mut rows = vec![Measured::default(); workload.rows().len()];
+    for (row, mine) in locked(&live.measured).iter() {
+        rows[*row].add(&locked(mine));
+    }
+    Ok(rows)
 }
 
 /// What a thread holds while it runs.
 type Running = Sender<()>;
 
-fn locked(mine: &Mutex<Measured>) -> MutexGuard<'_, Measured> {
-    mine.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a thread has of its own.
+struct Settled {
+    mine: Arc<Mutex<Measured>>,
+    buffer: Vec<u8>,
 }
 
 /// The life of a thread from the beginning of the run on, or from its fork on.
-fn play(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread) {
-    let Thread { row, mut script, .. } = thread;
-    let mine = &live.measured[row];
-    let mut buffer = Vec::new();
+fn play(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread, settled: Settled) {
+    let (mut script, Settled { mine, mut buffer }) = (thread.script, settled);
     loop {
         let now = Nanos(now_ns().saturating_sub(origin));
-        let action = script.next(now, &mut locked(mine));
+        let action = script.next(now, &mut locked(&mine));
         match action {
             Action::Exit => return,
             Action::Fork(task) => {
                 if let Err(errno) = start(live, running, origin, script.fork(task)) {
-                    locked(mine).no_thread.get_or_insert(-(errno as isize));
+                    locked(&mine).no_thread.get_or_insert(-(errno as isize));
                 }
             }
-            Action::Memory(bytes) => live.fill(&mut buffer, bytes),
-            Action::Write(bytes) => live.write(&mut buffer, bytes),
-            action => live.act(origin, action, mine),
+            Action::Memory(bytes) => by_pieces(&mut buffer, bytes, |piece| std::hint::black_box(piece).fill(0)),
+            // It takes them all.
+            Action::Write(bytes) => by_pieces(&mut buffer, bytes, |piece| drop((&live.null).write(piece))),
+            action => live.act(origin, action, &mine),
         }
+    }
+}
+
+/// Uses the buffer, over and over the same, for so many bytes.
+fn by_pieces(buffer: &mut [u8], bytes: u64, mut each: impl FnMut(&mut [u8])) {
+    let mut left = bytes;
+    while left > 0 {
+        let piece = left.min(buffer.len() as u64);
+        each(&mut buffer[..piece as usize]);
+        left -= piece;
     }
 }
 
@@ -112,38 +128,21 @@ fn play(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread) {
 fn start(live: &Arc<Live>, running: &Running, origin: u64, thread: Thread) -> Result<(), i32> {
     let (live, running) = (live.clone(), running.clone());
     let body = move || {
-        live.settle(&thread);
-        play(&live, &running, origin, thread);
+        let settled = live.settle(&thread);
+        play(&live, &running, origin, thread, settled);
     };
     let started = thread::Builder::new().stack_size(STACK).spawn(body);
     started.map(drop).map_err(|error| error.raw_os_error().unwrap_or(libc::EAGAIN))
 }
 
 impl Live {
-    /// Gives the calling thread its policy and its CPUs.
-    fn settle(&self, thread: &Thread) {
+    /// Gives the calling thread its policy, its CPUs and its buffer.
+    fn settle(&self, thread: &Thread) -> Settled {
+        let mine = Arc::new(Mutex::new(Measured::default()));
+        locked(&self.measured).push((thread.row, mine.clone()));
         let allowed = thread.cpus.as_ref().map_or(Ok(()), |mask| self.allow(mask));
-        note_refusal(&self.measured[thread.row], set_policy(&thread.attr).and(allowed));
-    }
-
-    /// Writes so many bytes of memory, over and over the same.
-    fn fill(&self, buffer: &mut Vec<u8>, bytes: u64) {
-        self.by_pieces(buffer, bytes, |piece| std::hint::black_box(piece).fill(0));
-    }
-
-    /// Writes so many bytes to `/dev/null`, which takes them all.
-    fn write(&self, buffer: &mut Vec<u8>, bytes: u64) {
-        self.by_pieces(buffer, bytes, |piece| drop((&self.null).write(piece)));
-    }
-
-    fn by_pieces(&self, buffer: &mut Vec<u8>, bytes: u64, mut each: impl FnMut(&mut [u8])) {
-        buffer.resize(self.buffer, 0);
-        let mut left = bytes;
-        while left > 0 {
-            let piece = left.min(self.buffer as u64);
-            each(&mut buffer[..piece as usize]);
-            left -= piece;
-        }
+        note_refusal(&mine, set_policy(&thread.attr).and(allowed));
+        Settled { mine, buffer: vec![1; thread.buffer] }
     }
 
     fn act(&self, origin: u64, action: Action, mine: &Mutex<Measured>) {

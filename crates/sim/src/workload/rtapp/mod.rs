@@ -65,8 +65,10 @@ pub struct Thread {
     pub row: usize,
     /// Its policy and priority.
     pub attr: Attr,
-    /// The CPUs that it may use; `None`: all.
+    /// The CPUs that it may use; `None`: those of the thread that starts it.
     pub cpus: Option<CpuMask>,
+    /// The size of the buffer that it writes, in bytes.
+    pub buffer: usize,
     /// Its actions.
     pub script: Script,
 }
@@ -186,23 +188,19 @@ impl Workload {
         self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
     }
 
-    /// The size of the buffer that a thread writes, in bytes.
-    pub fn buffer(&self) -> u64 {
-        self.buffer
-    }
-
     /// The threads that begin with the run, on a machine with this many CPUs.
     pub fn threads(&self, cpus: usize) -> Vec<Thread> {
         let threads = self.tasks.iter().map(|task| task.instances).sum();
         let common = Arc::new(Common {
             tasks: self.tasks.clone(),
             timers: Timers::new(self.timers),
+            buffer: self.buffer,
             end: self.duration,
-            cpus,
             threads,
         });
         let tasks = self.tasks.iter().enumerate().flat_map(|(i, task)| (0..task.instances).map(move |_| i));
-        tasks.enumerate().map(|(row, task)| Thread::new(row, task, &common)).collect()
+        let all = CpuMask::first(cpus);
+        tasks.enumerate().map(|(row, task)| Thread::new(row, task, &all, &common)).collect()
     }
 
     /// What is measured apart: each thread that begins with the run, and all together that are forked of a task. The
@@ -261,10 +259,17 @@ impl Workload {
 }
 
 impl Thread {
-    fn new(row: usize, task: usize, common: &Arc<Common>) -> Thread {
-        let Task { attr, cpus, .. } = &common.tasks[task];
+    /// A thread whose creator may use the CPUs of `inherited`.
+    fn new(row: usize, task: usize, inherited: &CpuMask, common: &Arc<Common>) -> Thread {
+        let Task { attr, cpus, phases, .. } = &common.tasks[task];
         let cpus = (!cpus.is_empty()).then(|| mask(cpus));
-        Thread { row, attr: *attr, cpus, script: Script::new(task, common.clone()) }
+        let writes = |event: &Event| match event {
+            Event::Memory(bytes) | Event::Write(bytes) => *bytes,
+            _ => 0,
+        };
+        let most = phases.iter().flat_map(|p| &p.events).map(writes).max().unwrap_or(0);
+        let script = Script::new(task, cpus.clone().unwrap_or_else(|| inherited.clone()), common.clone());
+        Thread { row, attr: *attr, cpus, buffer: most.min(common.buffer) as usize, script }
     }
 }
 

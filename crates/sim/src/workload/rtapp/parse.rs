@@ -10,7 +10,7 @@ use sched::{Attr, DeadlineParams};
 const GLOBAL_WITHOUT_EFFECT: &[&str] =
     &["calibration", "logdir", "log_basename", "log_size", "ftrace", "gnuplot", "lock_pages", "frag"];
 /// Events and properties that exist in rt-app and are not built here.
-const NOT_BUILT: &[&str] = &["util_min", "util_max", "taskgroup", "cumulative_slack"];
+const NOT_BUILT: &[&str] = &["util_min", "util_max", "taskgroup", "cumulative_slack", "memrun", "sem_post", "sem_wait"];
 /// What `iorun` writes to: the simulator has no disks.
 const IO_DEVICE: &str = "/dev/null";
 /// The size of the buffer that `mem` and `iorun` use, unless the file says another (rt-app's default), and the most.
@@ -22,7 +22,7 @@ const BYTES_MOST: i64 = 1 << 40;
 const RT_PRIORITY: i64 = 10;
 /// No time in a file is longer: a day.
 const TIME_MOST: f64 = 86_400e6;
-/// No workload has more threads.
+/// No workload begins with more threads.
 const THREADS_MOST: i64 = 100_000;
 
 type Members<'a> = &'a [(String, Node)];

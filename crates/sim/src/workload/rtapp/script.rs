@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// No thread forks more (rt-app's `FORKS_LIMIT`).
+const FORKS_MOST: usize = 1024;
+
 /// An action of a thread. Objects and tasks are numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -78,13 +81,27 @@ pub struct Measured {
     pub no_thread: Option<isize>,
 }
 
+impl Measured {
+    /// Adds what was measured of another thread.
+    pub fn add(&mut self, other: &Measured) {
+        self.loops += other.loops;
+        self.wakeup.add_all(&other.wakeup);
+        self.response.add_all(&other.response);
+        self.missed += other.missed;
+        self.ended = self.ended.max(other.ended);
+        self.refused = self.refused.or(other.refused);
+        self.no_thread = self.no_thread.or(other.no_thread);
+    }
+}
+
 /// What all threads of a run have in common.
 #[derive(Debug)]
 pub(super) struct Common {
     pub tasks: Arc<[Task]>,
     pub timers: Timers,
+    /// The size of a thread's buffer, in bytes.
+    pub buffer: u64,
     pub end: Option<Nanos>,
-    pub cpus: usize,
     /// How many threads begin with the run.
     pub threads: usize,
 }
@@ -115,9 +132,12 @@ pub struct Script {
     loops_left: Option<u32>,
     /// Where it is: phase, loops of it that are done, event.
     at: (usize, u32, usize),
-    /// The mask outside of phases with one of their own.
+    /// The mask outside of phases with one of their own, and the present one.
     mask: CpuMask,
+    now_on: CpuMask,
     narrowed: bool,
+    /// How many threads it has forked.
+    forks: usize,
     /// When each of its own timers is due.
     due: Vec<Option<Nanos>>,
     /// When its first phase began, and when the present round of a phase did.
@@ -133,14 +153,17 @@ pub struct Script {
 }
 
 impl Script {
-    pub(super) fn new(number: usize, common: Arc<Common>) -> Script {
+    /// The script of a thread that may use these CPUs.
+    pub(super) fn new(number: usize, mask: CpuMask, common: Arc<Common>) -> Script {
         let task = &common.tasks[number];
         Script {
             delay: Some(task.delay),
             loops_left: task.loops,
             at: (0, 0, 0),
-            mask: if task.cpus.is_empty() { CpuMask::first(common.cpus) } else { mask(&task.cpus) },
+            now_on: mask.clone(),
+            mask,
             narrowed: false,
+            forks: 0,
             due: vec![None; common.timers.0.len()],
             began: None,
             round_began: Nanos::ZERO,
@@ -152,12 +175,10 @@ impl Script {
         }
     }
 
-    /// The thread that [`Action::Fork`] starts. It does not inherit the CPUs of the thread that forks it.
+    /// The thread that [`Action::Fork`] starts. A task that names no CPUs has those of the thread that forks it.
     pub fn fork(&self, task: usize) -> Thread {
         let place = forked_tasks(&self.common.tasks).iter().position(|&forked| forked == task);
-        let mut thread = Thread::new(self.common.threads + place.unwrap_or(0), task, &self.common);
-        thread.cpus.get_or_insert_with(|| CpuMask::first(self.common.cpus));
-        thread
+        Thread::new(self.common.threads + place.unwrap_or(0), task, &self.now_on, &self.common)
     }
 
     /// The thread's next action, at this time; measurements since the last one go into `seen`.
@@ -207,8 +228,8 @@ impl Script {
             }
             if (done, e) == (0, 0) && (self.narrowed || !phase.cpus.is_empty()) {
                 self.narrowed = !phase.cpus.is_empty();
-                let mask = if self.narrowed { mask(&phase.cpus) } else { self.mask.clone() };
-                self.actions.push_back(Action::SetAffinity(mask));
+                self.now_on = if self.narrowed { mask(&phase.cpus) } else { self.mask.clone() };
+                self.actions.push_back(Action::SetAffinity(self.now_on.clone()));
             }
             if let Some(event) = phase.events.get(e) {
                 self.at.2 += 1;
@@ -250,7 +271,14 @@ impl Script {
             Event::Resume(task) => Action::Resume(self.number_of(&task)),
             Event::Memory(bytes) => Action::Memory(bytes),
             Event::Write(bytes) => Action::Write(bytes),
-            Event::Fork { task, .. } => Action::Fork(self.number_of(&task)),
+            Event::Fork { .. } if self.forks == FORKS_MOST => {
+                seen.no_thread.get_or_insert(abi::Errno::EAGAIN.to_ret());
+                Action::Yield
+            }
+            Event::Fork { task, .. } => {
+                self.forks += 1;
+                Action::Fork(self.number_of(&task))
+            }
             Event::Yield => Action::Yield,
         };
         self.actions.push_back(action);

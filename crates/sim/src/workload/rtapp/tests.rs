@@ -196,29 +196,44 @@ fn memory_takes_time_and_the_null_device_hardly_any() {
         1,
     );
     assert_eq!(report.failure, None);
-    // Twice ten thousand KiB at 100 ns each, and twenty calls.
-    let expected = 2 * (10_240 * 100 + 10 * Options::default().cost.call);
+    // Twice ten thousand KiB, and twenty calls.
+    let cost = Options::default().cost;
+    let expected = 2 * (10_240 * cost.memory + 10 * cost.call);
     assert!((expected..expected + 1_000_000).contains(&report.time_ns), "{} of {expected}", report.time_ns);
 }
 
 #[test]
 fn forked_threads_run_beside_and_are_measured_together() {
-    let report = run(
-        r#"{ "tasks": {
-            "listener": { "loop": 4, "sleep": 1000, "fork": "worker", "cpus": [0],
-                          "policy": "SCHED_FIFO", "priority": 9 },
+    let of = |worker: &str| {
+        let text = r#"{ "tasks": {
+            "listener": { "loop": 4, "sleep": 1000, "fork": "worker", "cpus": [0], "policy": "SCHED_FIFO", "priority": 9 },
             "other": { "loop": 1, "run": 10, "fork": "worker" },
-            "worker": { "instance": 0, "loop": 3, "policy": "SCHED_FIFO", "priority": 5, "run": 2000, "sleep": 100 } } }"#,
-        6,
-    );
-    assert_eq!(report.failure, None);
-    let rows = &report.tables[0].rows;
+            "worker": { "instance": 0, "loop": 3, "policy": "SCHED_FIFO", "priority": 5, WORKER "run": 2000, "sleep": 100 } } }"#;
+        run(&text.replace("WORKER", worker), 6)
+    };
+    let free = of(r#""cpus": [0, 1, 2, 3, 4, 5],"#);
+    assert_eq!(free.failure, None);
+    let rows = &free.tables[0].rows;
     let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(names, ["listener-0", "other-0", "worker, forked"]);
     assert_eq!(rows[2][1], "Fifo 5");
-    assert_eq!(cell(&report, 2, 2), 15.0, "five threads, three loops each");
-    // The last one begins at 4 ms. It leaves the CPU to which its creator is bound.
-    assert!((10_000_000..10_800_000).contains(&report.time_ns), "{}", report.time_ns);
+    assert_eq!(cell(&free, 2, 2), 15.0, "five threads, three loops each");
+    // The last one begins at 4 ms.
+    assert!((10_000_000..10_800_000).contains(&free.time_ns), "{}", free.time_ns);
+    // Four of them share the CPU to which their creator is bound.
+    let bound = of("");
+    assert_eq!((bound.failure.clone(), cell(&bound, 2, 2)), (None, 15.0));
+    assert!((24_000_000..26_500_000).contains(&bound.time_ns), "{}", bound.time_ns);
+}
+
+#[test]
+fn a_thread_that_forks_without_end_is_a_failure() {
+    let report = run(
+        r#"{ "global": { "duration": 0.01 }, "tasks": {
+            "bomb": { "loop": -1, "fork": "splinter" }, "splinter": { "instance": 0, "loop": 1, "run": 1 } } }"#,
+        2,
+    );
+    assert!(report.failure.is_some_and(|f| f.contains("could not be forked: error 11")), "EAGAIN");
 }
 
 #[test]

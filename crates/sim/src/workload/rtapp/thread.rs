@@ -30,7 +30,7 @@ enum Last {
 impl Simulated {
     /// The code of this thread.
     pub fn program(thread: Thread, shared: &Rc<Shared>) -> Box<dyn Program> {
-        let Thread { row, attr, cpus, script } = thread;
+        let Thread { row, attr, cpus, script, .. } = thread;
         let seen = shared.seen[row].clone();
         with(attr, cpus, Box::new(Simulated { script, last: Last::Changed, shared: shared.clone(), seen }))
     }
@@ -62,9 +62,9 @@ impl Simulated {
                 v.store(word, v.load(word).wrapping_add(1));
                 Step::FutexWake { addr: word, count: ALL }
             }
-            Action::Memory(bytes) => Step::Compute(Nanos(bytes * s.cost.memory / 1024)),
+            Action::Memory(bytes) => Step::Compute(Nanos(bytes.saturating_mul(s.cost.memory) / 1024)),
             // Nothing is copied.
-            Action::Write(bytes) => Step::Compute(Nanos(bytes.div_ceil(s.buffer) * s.cost.call)),
+            Action::Write(bytes) => Step::Compute(Nanos(bytes.div_ceil(s.buffer).saturating_mul(s.cost.call))),
             Action::Fork(task) => Step::Clone(Simulated::program(self.script.fork(task), s)),
             Action::Yield => Step::Yield,
             Action::Exit => Step::Exit,
