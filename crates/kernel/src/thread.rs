@@ -196,11 +196,11 @@ impl ThreadTable {
     /// Keeps the main thread, which exited before the others, as a zombie. Its slot is not freed, because its id refers
     /// to it until the process ends (`delay_group_leader`).
     pub fn keep_zombie(&self, t: ThreadIdx) {
-        // First, so that a reader that misses the living thread finds this.
-        self.zombie.store(t.0 + 1, Release);
-        self.ids.release(Tid(self.get(t).tid.swap(0, Release)));
         let _slots = self.slots.lock();
         self.live.store(self.live.load(Relaxed) - 1, Relaxed);
+        // Before the id goes, so that a reader that misses the living thread finds this.
+        self.zombie.store(t.0 + 1, Release);
+        self.ids.release(Tid(self.get(t).tid.swap(0, Release)));
     }
 
     /// The slot of a main thread that exited before the others.

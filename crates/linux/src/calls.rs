@@ -21,8 +21,9 @@ impl<M: Host> Linux<'_, M> {
         match call.nr {
             nr::READ | nr::PREAD64 => self.sys_read(cpu, call),
             nr::WRITE => self.sys_write(cpu, call),
-            nr::PREADV2 if is_plain(call) => self.pass(cpu, &Call { nr: nr::READV, ..*call }),
-            nr::PWRITEV2 if is_plain(call) => self.pass(cpu, &Call { nr: nr::WRITEV, ..*call }),
+            nr::PREADV2 if is_plain(call) => self.call(cpu, t, &Call { nr: nr::READV, ..*call }),
+            nr::PWRITEV2 if is_plain(call) => self.call(cpu, t, &Call { nr: nr::WRITEV, ..*call }),
+            nr::WRITEV | nr::PWRITE64 | nr::PWRITEV | nr::PWRITEV2 => self.sys_write_otherwise(cpu, call),
             nr::CLOSE | nr::CLOSE_RANGE => self.sys_close(cpu, call),
             nr::OPEN
             | nr::OPENAT

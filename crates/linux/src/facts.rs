@@ -210,7 +210,8 @@ pub(crate) enum Tells {
 pub(crate) fn tells(m: &impl Host, fd: u32) -> Tells {
     let (mut path, mut name) = ([0; PATH], [0; 24]);
     match kind(m, fd.into()) {
-        Some(S_IFREG) if !is_queue(m, fd) => Tells::Once,
+        // Another thread may close the number, or make it refer to another file, between two questions.
+        Some(S_IFREG) if !is_queue(m, fd) && kind(m, fd.into()) == Some(S_IFREG) => Tells::Once,
         Some(0) => {
             let Some(path) = of_descriptor("fd", fd as i32, &mut path) else { return Tells::Always };
             let room = Word(name.len() as u64);

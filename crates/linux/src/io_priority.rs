@@ -1,7 +1,7 @@
 //! `ioprio_get(2)` and `ioprio_set(2)`: a thread's priority for I/O on disks.
 //!
 //! Each thread has its own, which its children and the programs that it executes inherit. The host knows carriers only:
-//! the one that gives a priority gets it, too, so that it has effect while the thread is on that carrier.
+//! the one whose thread gives itself a priority gets it, too, so that it has effect while the thread is there.
 
 use crate::machine::Arg::Word;
 use crate::machine::ask;
@@ -45,7 +45,8 @@ impl<M: Host> Linux<'_, M> {
         Out::Done(self.io_priority_of_carrier())
     }
 
-    /// The host checks the value and the caller's right to it, and gives it to the calling carrier.
+    /// The host checks the value and the caller's right to it by giving it to the calling carrier, which keeps it if the
+    /// caller means itself.
     pub(crate) fn sys_ioprio_set(&self, t: ThreadIdx, call: &Call) -> Out {
         let of = self.thread_for_io(t, call);
         let mut asked = *call;

@@ -168,7 +168,7 @@ pub(crate) fn may_last(nr: usize) -> bool {
 /// Whether the program could notice that a call in which it waits was interrupted and repeated:
 /// - by its time limit, if the host does not write the remaining time;
 /// - by its place in a queue that others see: `FUTEX_WAKE` counts the waiters it wakes and misses an absent one;
-/// - by a part that it has moved and that cannot be continued ([`crate::Portion`]).
+/// - by a part that it has moved, if its carrier is recalled before the rest is moved.
 pub fn shows_interrupts(call: &Call) -> bool {
     const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
     let a = &call.args;

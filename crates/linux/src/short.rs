@@ -160,7 +160,8 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// What the host is asked for at a time, of a call that only ends when it has moved everything.
+/// What the host is asked for at a time, of a call that waits: all of it, or what remains of a call that only ends when it
+/// has moved everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Portion {
     /// The call.

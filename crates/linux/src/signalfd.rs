@@ -181,16 +181,17 @@ impl<M: Host> Linux<'_, M> {
         if left.is_empty() || !self.has_owners() || self.threads().live() == 1 {
             return;
         }
-        let owned = left & self.signals_of_owners();
-        if owned.is_empty() {
+        let pending = left::pending(&self.m) & left;
+        if pending.is_empty() {
             return;
         }
-        for signal in (left::pending(&self.m) & owned).iter() {
+        for signal in (pending & self.signals_of_owners()).iter() {
             // All of them first: what is queued again would be found again.
             let taken: Vec<SigInfo> = core::iter::from_fn(|| left::take(&self.m, SigSet::only(signal))).collect();
             for info in taken {
-                if !self.send_to_owner(cpu, info) && !left::queue(&self.m, &info) {
-                    let _ = self.send_to_process(cpu, None, info);
+                if !self.send_to_owner(cpu, info) {
+                    // The host had room for it before.
+                    left::queue(&self.m, &info);
                 }
             }
         }

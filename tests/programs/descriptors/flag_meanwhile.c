@@ -205,31 +205,32 @@ static void *write_all(void *unused) {
   sigset_t all;
   sigfillset(&all);
   need(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
-  say("wrote %zd", write(ends[1], large, LARGE));
+  waiter = gettid();
+  ssize_t written = write(ends[1], large, LARGE);
+  int room = fcntl(ends[0], F_GETPIPE_SZ);
+  say("wrote %zd pipes full and %zd", written / room, written % room);
   back = 1;
   return unused;
 }
 static void write_beside_the_flag(bool named) {
   if (named) {
-    char name[40];
-    snprintf(name, sizeof name, "flagged-%d", getpid());
+    char name[60];
+    snprintf(name, sizeof name, "/tmp/entresol-flagged-%d", getpid());
     need(mkfifo(name, 0600) == 0);
     ends[0] = open(name, O_RDWR), ends[1] = open(name, O_WRONLY);
     need(ends[0] >= 0 && ends[1] >= 0 && unlink(name) == 0);
   } else {
     need(pipe(ends) == 0);
   }
-  need(fcntl(ends[0], F_SETPIPE_SZ, 65536) == 65536);
-  back = 0;
+  back = waiter = 0;
   pthread_t thread = start(write_all, NULL);
-  int there = 0;
-  wait_until(ioctl(ends[0], FIONREAD, &there) == 0 && there == 65536);
-  sleep_ms(5);
+  int there = 0, room = fcntl(ends[0], F_GETPIPE_SZ);
+  wait_until(ioctl(ends[0], FIONREAD, &there) == 0 && there == room && state_of(waiter) == 'S');
   need(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-  need(read(ends[0], large, 65536) == 65536);
+  need(read(ends[0], large, room) == room);
   wait_until(back);
   finish(thread);
-  say("left %s", ioctl(ends[0], FIONREAD, &there) == 0 && there == 65536 ? "a pipe full" : "another number");
+  say("left %s", ioctl(ends[0], FIONREAD, &there) == 0 && there == room ? "a pipe full" : "another number");
   close(ends[0]), close(ends[1]);
 }
 CASE(a_large_write_to_a_pipe) { write_beside_the_flag(false); }

@@ -190,6 +190,10 @@ CASE(reading) {
   must(lseek(fd, 0, SEEK_SET) == 0);
   struct iovec parts[2] = {{one, 5}, {two, 4000}};
   must(readv(fd, parts, 2) > 50);
+  int fresh = open("/proc/self/status", O_RDONLY);
+  must(preadv2(fresh, parts, 2, -1, 0) > 50);
+  say("written by pieces: %s", result(pwritev2(fresh, parts, 2, -1, 0)));
+  close(fresh);
   say("nowhere: %s", result(pread(fd, nowhere, 10, 0)));
   close(fd);
 }

@@ -620,11 +620,11 @@ static void own_signal(int signal) {
 static void own_alone(int signal) {
   int ends[2], reader = descriptor(signal, 0, SFD_NONBLOCK);
   struct f_owner_ex owner = {F_OWNER_TID, gettid()};
-  struct signalfd_siginfo info;
+  struct signalfd_siginfo info[3];
   need(pipe(ends) == 0 && fcntl(ends[0], F_SETOWN_EX, &owner) == 0 && fcntl(ends[0], F_SETFL, O_ASYNC) == 0);
   need(signal == SIGIO || fcntl(ends[0], F_SETSIG, signal) == 0);
   need(write(ends[1], "x", 1) == 1 && write(ends[1], "x", 1) == 1);
-  say("alone %s", result(read(reader, &info, sizeof info)));
+  say("alone %s", result(read(reader, info, sizeof info)));
   close(ends[0]), close(ends[1]), close(reader);
 }
 CASE(of_a_descriptor_that_the_only_thread_owns) {

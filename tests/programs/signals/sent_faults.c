@@ -238,8 +238,8 @@ static void *write_much(void *unused) {
   return unused;
 }
 static void open_fifo(void) {
-  char name[40];
-  snprintf(name, sizeof name, "fifo-%d", getpid());
+  char name[60];
+  snprintf(name, sizeof name, "/tmp/entresol-fifo-%d", getpid());
   need(mkfifo(name, 0600) == 0);
   int both = open(name, O_RDWR);
   fifo[0] = open(name, O_RDONLY), fifo[1] = open(name, O_WRONLY);

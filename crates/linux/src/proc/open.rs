@@ -194,6 +194,20 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
+    /// Other calls that write. The host has our files open for writing in any case.
+    pub(crate) fn sys_write_otherwise(&self, cpu: CpuId, call: &Call) -> Out {
+        let files = &self.state().proc.files;
+        let is_read_only = || {
+            let file = files.find(call.args[0] as i32);
+            file.is_some_and(|file| file.node.entry().is_some() && !file.writes)
+        };
+        if !files.is_empty() && is_read_only() {
+            return Errno::EBADF.into();
+        }
+        self.back_files();
+        self.pass(cpu, call)
+    }
+
     /// The first 15 bytes are used, and all are accepted (`comm_write`).
     fn write_comm(&self, node: &Node, from: u64, len: u64) -> Out {
         let mut name = [0; 16];

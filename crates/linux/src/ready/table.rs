@@ -133,6 +133,8 @@ impl Ready {
             match if is_stream { Tells::Always } else { facts::tells(m, point.fd) } {
                 Tells::Once => {
                     registration.refused = true;
+                    // The number may refer to another file since the caller tried its call, which must be tried again.
+                    descriptor.generation.fetch_add(1, AcqRel);
                     return false;
                 }
                 told => registration.is_set = told == Tells::OfOthers,
