@@ -1,12 +1,10 @@
 //! 100,000 threads with small stacks are created and wait, each for its own word.
 
-use std::ffi::c_void;
 use std::fs;
-use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::clock::now_ns;
-use super::pthread::{Attributes, Thread};
+use super::pthread::{Attributes, Thread, Work};
 use super::{Measured, futex, report};
 
 /// How many threads.
@@ -18,20 +16,22 @@ const STEP: usize = 1_000;
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn wait(word: *mut c_void) -> *mut c_void {
-    // SAFETY: the creator passes a word that lives until this thread is joined.
-    let word = unsafe { &*word.cast::<AtomicU32>() };
-    WAITING.fetch_add(1, Ordering::Release);
-    while word.load(Ordering::Acquire) == 0 {
-        futex::wait(word, 0);
+/// Waits for its word.
+struct Wait;
+
+impl Work for Wait {
+    fn run(word: &AtomicU32) {
+        WAITING.fetch_add(1, Ordering::Release);
+        while word.load(Ordering::Acquire) == 0 {
+            futex::wait(word, 0);
+        }
     }
-    ptr::null_mut()
 }
 
 /// Resident KiB and microseconds of creation for each thread: from the first pthread_create until all have run and
 /// wait.
 pub(super) fn measure() -> Measured {
-    let words: Vec<AtomicU32> = (0..THREADS).map(|_| AtomicU32::new(0)).collect();
+    let words: &[AtomicU32] = (0..THREADS).map(|_| AtomicU32::new(0)).collect::<Vec<_>>().leak();
     let mut threads = Vec::with_capacity(THREADS);
     // Touched before memory is counted, so that they do not count.
     threads.resize_with(THREADS, || None);
@@ -40,8 +40,7 @@ pub(super) fn measure() -> Measured {
     let start = now_ns();
     let mut refusal = None;
     for (at, (word, slot)) in words.iter().zip(&mut threads).enumerate() {
-        // SAFETY: the words live until all threads are joined, below.
-        match unsafe { Thread::create(Some(&attributes), wait, word.as_ptr().cast()) } {
+        match Thread::on_static_word::<Wait>(&attributes, word) {
             Ok(thread) => *slot = Some(thread),
             Err(why) => {
                 refusal = Some(format!("pthread_create after {at} threads: {why}"));

@@ -1,6 +1,6 @@
 //! Processes are made and awaited.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,21 +25,18 @@ pub(super) fn measure(quick: bool) -> Measured {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn allocate(_: *mut c_void) -> *mut c_void {
+fn allocate() {
     let mut size = 1;
     while !STOP.load(Ordering::Relaxed) {
         // SAFETY: the block is given back at once.
         unsafe { libc::free(std::hint::black_box(libc::malloc(size))) };
         size = size * 5 % 4_093 + 1;
     }
-    ptr::null_mut()
 }
 
 /// As above while eight threads call malloc, which the child calls as well.
 pub(super) fn measure_malloc(quick: bool) -> Measured {
-    // SAFETY: the function uses the allocator and a static only.
-    let start = || unsafe { Thread::create(None, allocate, ptr::null_mut()) };
-    let threads = (0..8).map(|_| start()).collect::<Result<Vec<_>, _>>();
+    let threads = (0..8).map(|_| Thread::running(allocate)).collect::<Result<Vec<_>, _>>();
     let threads = threads.map_err(|error| format!("the host refuses eight threads ({error})"))?;
     let in_child = || drop(std::hint::black_box(vec![1u8; 5_000]));
     report::figure("fork_beside_malloc", "us", median(if quick { 20 } else { 100 }, || fork(in_child)));

@@ -10,10 +10,16 @@ use std::{io, mem, ptr};
 pub(super) struct Thread(libc::pthread_t);
 
 /// The start routine of a thread.
-pub(super) type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// A thread's work on a word that it shares with others.
 pub(super) type Task = fn(&AtomicU32);
+
+/// A thread's work on a word, known when the program is built.
+pub(super) trait Work {
+    /// Does it.
+    fn run(word: &AtomicU32);
+}
 
 /// Attributes with a stack size.
 pub(super) struct Attributes(libc::pthread_attr_t);
@@ -35,11 +41,7 @@ impl Thread {
     ///
     /// # Safety
     /// `body` may be called with `argument` in another thread until that is joined.
-    pub(super) unsafe fn create(
-        attributes: Option<&Attributes>,
-        body: Body,
-        argument: *mut c_void,
-    ) -> io::Result<Self> {
+    unsafe fn create(attributes: Option<&Attributes>, body: Body, argument: *mut c_void) -> io::Result<Self> {
         let mut thread = 0;
         let attributes = attributes.map_or(ptr::null(), |attributes| &raw const attributes.0);
         // SAFETY: the attributes are initialised; the caller answers for the body.
@@ -47,6 +49,18 @@ impl Thread {
             0 => Ok(Self(thread)),
             error => Err(io::Error::from_raw_os_error(error)),
         }
+    }
+
+    /// Creates a thread that runs `task`.
+    pub(super) fn running(task: fn()) -> io::Result<Self> {
+        // SAFETY: `run_task` is for functions like this.
+        unsafe { Self::create(None, run_task, task as *mut c_void) }
+    }
+
+    /// Creates a thread that does `W` with `word`. It needs no memory of ours.
+    pub(super) fn on_static_word<W: Work>(attributes: &Attributes, word: &'static AtomicU32) -> io::Result<Self> {
+        // SAFETY: the word lives for ever.
+        unsafe { Self::create(Some(attributes), work_on_static_word::<W>, word.as_ptr().cast()) }
     }
 
     /// Creates a thread that runs `task` with `word`.
@@ -65,6 +79,19 @@ impl Thread {
         // SAFETY: it was created joinable, and `self` is gone afterwards.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
     }
+}
+
+extern "C" fn run_task(task: *mut c_void) -> *mut c_void {
+    // SAFETY: `Thread::running` passes such a function.
+    let task = unsafe { mem::transmute::<*mut c_void, fn()>(task) };
+    task();
+    ptr::null_mut()
+}
+
+extern "C" fn work_on_static_word<W: Work>(word: *mut c_void) -> *mut c_void {
+    // SAFETY: `Thread::on_static_word` passes a word that lives for ever.
+    W::run(unsafe { &*word.cast() });
+    ptr::null_mut()
 }
 
 extern "C" fn work_on_word(argument: *mut c_void) -> *mut c_void {
