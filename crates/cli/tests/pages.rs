@@ -30,17 +30,8 @@ const PAGES: [(&str, &[&str]); 9] = [
     ("report", &["sim", "report", "results"]),
 ];
 
-const EXPERIMENT: &str = r#"
-name = "results"
-seeds = "0..20"
-
-[[runs]]
-scenario = "rt-migrate"
-cpus = [2, 3]
-policy = ["entresol", "2007-passive"]
-costs = "smp2007"
-rounds = 3
-"#;
+/// Runs with failures, which the report shows.
+const EXPERIMENT: &str = concat!("name = \"results\"\nseeds = \"0..20\"\n", include_str!("sweeps/rt-migrate.toml"));
 
 fn chromium() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
@@ -101,7 +92,6 @@ fn pages_are_readable_and_can_be_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = folder.path();
     fs::write(at.join("results.toml"), EXPERIMENT).expect("it can be written");
-    // Its failures are on the page.
     entresol(at, 1, &["sim", "sweep", "results.toml", "--shard", "0/1", "--out", "results"]);
     let mut wrong = Vec::new();
     for (name, command) in PAGES {

@@ -4,24 +4,22 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const EXPERIMENT: &str = r#"
+const EXPERIMENT: &str = concat!(
+    r#"
 name = "small"
 seeds = "0..6"
 
-[[runs]]
-scenario = "rt-migrate"
-cpus = [2, 3]
-policy = ["entresol", "2007-passive"]
-costs = "smp2007"
-rounds = 3
-
+"#,
+    include_str!("sweeps/rt-migrate.toml"),
+    r#"
 [[runs]]
 scenario = "app.json"
 cpus = 2
 
 [[runs]]
 scenario = "swarm"
-"#;
+"#
+);
 
 const APP: &str = r#"{ "global": { "duration": 0.1 }, "tasks": { "beat": { "policy": "SCHED_FIFO", "loop": -1,
     "run": 500, "timer": { "ref": "unique", "period": 5000 } } } }"#;

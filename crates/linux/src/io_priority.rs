@@ -12,8 +12,8 @@ use kernel::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
 
-/// Whose priority is meant: that of one thread, by its id (IOPRIO_WHO_PROCESS); those of a group or a user. 0 is the
-/// caller, or the caller's.
+/// The first argument: the second one is the id of a thread (IOPRIO_WHO_PROCESS), of a process group or of a user. Id 0
+/// is the caller's.
 const OF_THREAD: u64 = 1;
 const OF_GROUP: u64 = 2;
 const OF_USER: u64 = 3;
@@ -41,7 +41,7 @@ impl<M: Host> Linux<'_, M> {
         if own != 0 || self.state().io.0.load(Relaxed) {
             return Out::Done(own as isize);
         }
-        // What the host reports of a thread that was given none (`get_task_raw_ioprio`).
+        // The thread was given none, and neither was its carrier: the host's default (`get_task_raw_ioprio`).
         Out::Done(self.io_priority_of_carrier())
     }
 

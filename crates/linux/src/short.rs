@@ -160,8 +160,8 @@ impl<M: Host> Linux<'_, M> {
     }
 }
 
-/// What the host is asked for at a time, of a call that waits: all of it, or what remains of a call that only ends when it
-/// has moved everything.
+/// One host call on behalf of a call that waits: all of it, or the rest of one that ends only when it has moved
+/// everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Portion {
     /// The call.

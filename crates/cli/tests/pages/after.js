@@ -44,7 +44,7 @@
     }
   };
 
-  // What is too wide must scroll by itself, not with the page.
+  // An element that is too wide must scroll by itself, not with the page.
   const measureWidth = () => {
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width + 1) return;

@@ -18,6 +18,7 @@ use sim::workload::rtapp::script::{Action, Measured};
 use sim::workload::rtapp::{Thread, Workload};
 
 use super::objects::Shared;
+use super::sides::Observed;
 
 /// How long after the end of a workload its threads are waited for.
 const GRACE: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ struct Live {
 }
 
 /// Runs it on the first `cpus` CPUs. Threads that still wait at the end of a workload with a duration are left waiting.
-pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measured>> {
+pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Observed>> {
     let all = bench::probe::pthread::cpus();
     let cpus: Vec<usize> = all[..cpus].to_vec();
     if cpus.len() < all.len() {
@@ -73,21 +74,21 @@ pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Measur
     let left = workload.duration().map_or(Duration::MAX, |span| Duration::from_nanos(span.0) + GRACE);
     // Nothing is ever sent: either the last thread ends or the time is over.
     let (Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) = ended.recv_timeout(left);
-    let mut rows = vec![Measured::default(); workload.rows().len()];
+    let mut rows = vec![Observed::default(); workload.rows().len()];
     for (row, mine) in locked(&live.measured).iter() {
-        rows[*row].add(&locked(mine));
+        rows[*row].add(&Observed::from(&*locked(mine)));
     }
     Ok(rows)
 }
 
-/// What a thread holds while it runs.
+/// A thread holds it while it runs.
 type Running = Sender<()>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a thread has of its own.
+/// Measurements and buffer of one thread.
 struct Settled {
     mine: Arc<Mutex<Measured>>,
     buffer: Vec<u8>,

@@ -17,7 +17,7 @@ use tool::{machine, say};
 
 use super::plan::{What, named_cost};
 use super::{STATUS_BROKEN, create};
-use sides::{Observed, Request};
+use sides::Request;
 use table::Comparison;
 
 /// The default number of CPUs of each side, if the machine has as many.
@@ -68,8 +68,7 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<i32> {
     ensure!(cpus <= available, "this process may use {available} CPUs: expected --cpus {available} at most");
     workload.fits(cpus).map_err(|wrong| anyhow::anyhow!("{path}: {wrong}"))?;
     if arguments.live {
-        let observed: Vec<Observed> = live::run(&workload, cpus)?.iter().map(Observed::from).collect();
-        say!("{}", serde_json::to_string(&observed)?)?;
+        say!("{}", serde_json::to_string(&live::run(&workload, cpus)?)?)?;
         return Ok(0);
     }
     ensure!(machine::inside().is_none(), "compare runs a side natively, so it cannot itself run inside Entresol");

@@ -73,7 +73,7 @@ impl From<&Measured> for Observed {
 }
 
 impl Observed {
-    fn add(&mut self, other: &Observed) {
+    pub fn add(&mut self, other: &Observed) {
         self.loops += other.loops;
         self.missed += other.missed;
         self.refused = self.refused.or(other.refused);

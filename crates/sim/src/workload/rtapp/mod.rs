@@ -184,7 +184,7 @@ impl Workload {
     /// How many threads meet at a barrier.
     pub fn parties(&self, barrier: usize) -> u32 {
         let is_it = |e: &Event| matches!(e, Event::Barrier(n) if *n == barrier);
-        let meets = |t: &&Task| t.phases.iter().flat_map(|p| &p.events).any(is_it);
+        let meets = |t: &&Task| t.events().any(is_it);
         self.tasks.iter().filter(meets).map(|t| t.instances as u32).sum()
     }
 
@@ -197,19 +197,27 @@ impl Workload {
             buffer: self.buffer,
             end: self.duration,
             threads,
+            forked: self.forked(),
         });
         let tasks = self.tasks.iter().enumerate().flat_map(|(i, task)| (0..task.instances).map(move |_| i));
         let all = CpuMask::first(cpus);
         tasks.enumerate().map(|(row, task)| Thread::new(row, task, &all, &common)).collect()
     }
 
-    /// What is measured apart: each thread that begins with the run, and all together that are forked of a task. The
-    /// name, and the policy at the beginning.
+    /// Measurements have one row for each thread that begins with the run, and one for all threads that are forked of a
+    /// task: its name, and the policy at the beginning.
     pub fn rows(&self) -> Vec<(String, Attr)> {
         let threads =
             self.tasks.iter().flat_map(|t| (0..t.instances).map(move |n| (format!("{}-{n}", t.name), t.attr)));
-        let forked = forked_tasks(&self.tasks).into_iter().map(|task| &self.tasks[task]);
+        let forked = self.forked().into_iter().map(|task| &self.tasks[task]);
         threads.chain(forked.map(|t| (format!("{}, forked", t.name), t.attr))).collect()
+    }
+
+    /// The tasks that are forked, in the order of the file.
+    fn forked(&self) -> Vec<usize> {
+        let forks = |task: &str, e: &Event| matches!(e, Event::Fork { task: forked, .. } if forked == task);
+        let is_forked = |task: &str| self.tasks.iter().flat_map(Task::events).any(|e| forks(task, e));
+        (0..self.tasks.len()).filter(|&task| is_forked(&self.tasks[task].name)).collect()
     }
 
     /// Runs it, simulated.
@@ -258,29 +266,25 @@ impl Workload {
     }
 }
 
+impl Task {
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.phases.iter().flat_map(|phase| &phase.events)
+    }
+}
+
 impl Thread {
     /// A thread whose creator may use the CPUs of `inherited`.
     fn new(row: usize, task: usize, inherited: &CpuMask, common: &Arc<Common>) -> Thread {
-        let Task { attr, cpus, phases, .. } = &common.tasks[task];
-        let cpus = (!cpus.is_empty()).then(|| mask(cpus));
+        let of = &common.tasks[task];
+        let cpus = (!of.cpus.is_empty()).then(|| mask(&of.cpus));
         let writes = |event: &Event| match event {
             Event::Memory(bytes) | Event::Write(bytes) => *bytes,
             _ => 0,
         };
-        let most = phases.iter().flat_map(|p| &p.events).map(writes).max().unwrap_or(0);
+        let most = of.events().map(writes).max().unwrap_or(0);
         let script = Script::new(task, cpus.clone().unwrap_or_else(|| inherited.clone()), common.clone());
-        Thread { row, attr: *attr, cpus, buffer: most.min(common.buffer) as usize, script }
+        Thread { row, attr: of.attr, cpus, buffer: most.min(common.buffer) as usize, script }
     }
-}
-
-/// The tasks that are forked, in the order of the file.
-fn forked_tasks(tasks: &[Task]) -> Vec<usize> {
-    let names: Vec<&String> = tasks.iter().flat_map(|t| &t.phases).flat_map(|p| &p.events).filter_map(forks).collect();
-    (0..tasks.len()).filter(|&task| names.contains(&&tasks[task].name)).collect()
-}
-
-fn forks(event: &Event) -> Option<&String> {
-    if let Event::Fork { task, .. } = event { Some(task) } else { None }
 }
 
 /// The policy and priority of a thread in words.

@@ -11,7 +11,7 @@ const GLOBAL_WITHOUT_EFFECT: &[&str] =
     &["calibration", "logdir", "log_basename", "log_size", "ftrace", "gnuplot", "lock_pages", "frag"];
 /// Events and properties that exist in rt-app and are not built here.
 const NOT_BUILT: &[&str] = &["util_min", "util_max", "taskgroup", "cumulative_slack", "memrun", "sem_post", "sem_wait"];
-/// What `iorun` writes to: the simulator has no disks.
+/// The only device that `iorun` may write to: the simulator has no disks.
 const IO_DEVICE: &str = "/dev/null";
 /// The size of the buffer that `mem` and `iorun` use, unless the file says another (rt-app's default), and the most.
 const BUFFER: u64 = 4 << 20;
@@ -98,36 +98,44 @@ pub(super) fn workload(text: &str) -> Result<Workload, Wrong> {
 
 /// Whether the threads that fork come to an end, and whether each barrier knows how many threads meet there.
 fn forks_are_sound(tasks: &[Task]) -> Result<(), Wrong> {
-    let forked_by = |task: &Task| -> Vec<(usize, usize)> {
-        let named = task.phases.iter().flat_map(|p| &p.events).filter_map(|e| match e {
-            Event::Fork { task, line } => Some((tasks.iter().position(|t| t.name == *task)?, *line)),
-            _ => None,
-        });
-        named.collect()
-    };
     for (number, task) in tasks.iter().enumerate() {
-        for (forked, line) in forked_by(task) {
-            let meets = |e: &Event| matches!(e, Event::Barrier(_));
-            if tasks[forked].phases.iter().flat_map(|p| &p.events).any(meets) {
-                let what = format!(
-                    "the task \"{}\" has a barrier: expected none in a task that is forked",
-                    tasks[forked].name
+        for (forked, line) in forks_of(tasks, number) {
+            let name = &tasks[forked].name;
+            if tasks[forked].events().any(|e| matches!(e, Event::Barrier(_))) {
+                return Wrong::at(
+                    line,
+                    format!("the task \"{name}\" has a barrier: expected none in a task that is forked"),
                 );
-                return Wrong::at(line, what);
             }
-            let (mut reached, mut next) = (vec![forked], 0);
-            while let Some(&task) = reached.get(next) {
-                let more: Vec<usize> = forked_by(&tasks[task]).into_iter().map(|(t, _)| t).collect();
-                reached.extend(more.into_iter().filter(|t| !reached.contains(t)).collect::<Vec<_>>());
-                next += 1;
-            }
-            if reached.contains(&number) {
-                let what = format!("the task \"{}\" forks itself: expected an end of forks", task.name);
-                return Wrong::at(line, what);
+            if all_forked(tasks, forked).contains(&number) {
+                return Wrong::at(line, format!("the task \"{}\" forks itself: expected an end of forks", task.name));
             }
         }
     }
     Ok(())
+}
+
+/// The tasks that a task forks, with the lines that say so.
+fn forks_of(tasks: &[Task], number: usize) -> Vec<(usize, usize)> {
+    let named = tasks[number].events().filter_map(|e| match e {
+        Event::Fork { task, line } => Some((tasks.iter().position(|t| t.name == *task)?, *line)),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// A task and all that it forks, directly or through others.
+fn all_forked(tasks: &[Task], first: usize) -> Vec<usize> {
+    let (mut all, mut next) = (vec![first], 0);
+    while let Some(&task) = all.get(next) {
+        for (forked, _) in forks_of(tasks, task) {
+            if !all.contains(&forked) {
+                all.push(forked);
+            }
+        }
+        next += 1;
+    }
+    all
 }
 
 fn task(name: &str, node: &Node, default: Policy, ends: bool, names: &mut Names) -> Result<Task, Wrong> {
@@ -175,7 +183,7 @@ fn task(name: &str, node: &Node, default: Policy, ends: bool, names: &mut Names)
         return Wrong::at(node.line, format!("the task \"{name}\" does nothing: expected events"));
     }
     let barriers = |e: &Event| if let Event::Barrier(b) = e { Some(*b) } else { None };
-    let mut met: Vec<usize> = task.phases.iter().flat_map(|p| &p.events).filter_map(barriers).collect();
+    let mut met: Vec<usize> = task.events().filter_map(barriers).collect();
     met.sort_unstable();
     if let Some(twice) = met.windows(2).find(|pair| pair[0] == pair[1]) {
         let barrier = &names.barriers[twice[0]];

@@ -3,7 +3,7 @@
 //! Times count from the beginning of the run. The executor of the actions supplies the time, so the same script drives
 //! a simulated thread and a real one.
 
-use super::{Event, Task, Thread, forked_tasks, mask};
+use super::{Event, Task, Thread, mask};
 use crate::report::Samples;
 use ids::{CpuMask, Nanos};
 use sched::Attr;
@@ -81,20 +81,7 @@ pub struct Measured {
     pub no_thread: Option<isize>,
 }
 
-impl Measured {
-    /// Adds what was measured of another thread.
-    pub fn add(&mut self, other: &Measured) {
-        self.loops += other.loops;
-        self.wakeup.add_all(&other.wakeup);
-        self.response.add_all(&other.response);
-        self.missed += other.missed;
-        self.ended = self.ended.max(other.ended);
-        self.refused = self.refused.or(other.refused);
-        self.no_thread = self.no_thread.or(other.no_thread);
-    }
-}
-
-/// What all threads of a run have in common.
+/// Facts and state that all threads of a run share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub tasks: Arc<[Task]>,
@@ -104,6 +91,8 @@ pub(super) struct Common {
     pub end: Option<Nanos>,
     /// How many threads begin with the run.
     pub threads: usize,
+    /// The tasks that are forked.
+    pub forked: Vec<usize>,
 }
 
 /// When each shared timer is due next; 0 for an unused one. Two threads that use one at the same moment may both get
@@ -177,7 +166,7 @@ impl Script {
 
     /// The thread that [`Action::Fork`] starts. A task that names no CPUs has those of the thread that forks it.
     pub fn fork(&self, task: usize) -> Thread {
-        let place = forked_tasks(&self.common.tasks).iter().position(|&forked| forked == task);
+        let place = self.common.forked.iter().position(|&forked| forked == task);
         Thread::new(self.common.threads + place.unwrap_or(0), task, &self.now_on, &self.common)
     }
 
