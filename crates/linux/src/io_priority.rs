@@ -7,7 +7,7 @@ use crate::machine::Arg::Word;
 use crate::machine::ask;
 use crate::{Host, Linux};
 use abi::nr;
-use ids::{CpuId, ThreadIdx, Tid};
+use ids::{CpuId, ThreadIdx};
 use kernel::Call;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -28,11 +28,7 @@ pub(crate) struct Given(AtomicBool);
 impl<M: Host> Linux<'_, M> {
     /// The thread of ours that such a call means.
     fn thread_for_io(&self, t: ThreadIdx, call: &Call) -> Option<ThreadIdx> {
-        match (call.args[0], call.args[1] as i32) {
-            (OF_THREAD, 0) => Some(t),
-            (OF_THREAD, id) => self.threads().find_named(Tid(id)),
-            _ => None,
-        }
+        (call.args[0] == OF_THREAD).then(|| self.named_or_self(t, call.args[1] as i32))?
     }
 
     pub(crate) fn sys_ioprio_get(&self, t: ThreadIdx, call: &Call) -> Out {

@@ -83,7 +83,7 @@ impl<M: Host> Linux<'_, M> {
             0 => Some(Signal::IO),
             signal => Signal::from_raw(signal as i32),
         };
-        fds.into_iter().filter_map(signal_of).fold(SigSet::EMPTY, |all, signal| SigSet(all.0 | SigSet::only(signal).0))
+        fds.into_iter().filter_map(signal_of).fold(SigSet::EMPTY, |all, signal| all | SigSet::only(signal))
     }
 
     /// Sends the signal to the thread that owns its descriptor; false if there is none.

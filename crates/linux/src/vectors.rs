@@ -78,30 +78,32 @@ impl<M: Host> Linux<'_, M> {
         if total > MAX_RW_COUNT {
             return None;
         }
+        let (i, at, len) = self.piece_after(pieces, part).ok()??;
+        let call = Call { nr: nr::WRITE, args: [call.args[0], at, len, 0, 0, 0] };
+        Some((call, (pieces.at.wrapping_add((i + 1) * 16), pieces.count - i - 1)))
+    }
+
+    /// The rest of the piece that the first `part` bytes end in: the piece's number, the rest's address and length.
+    /// `None`: nothing remains.
+    fn piece_after(&self, pieces: Pieces, part: u64) -> Result<Option<(u64, u64, u64)>, Fault> {
         let mut skip = part;
         for i in 0..pieces.count {
-            let [at, len] = self.piece(pieces, i).ok()?;
+            let [at, len] = self.piece(pieces, i)?;
             if skip < len {
-                let call = Call { nr: nr::WRITE, args: [call.args[0], at.wrapping_add(skip), len - skip, 0, 0, 0] };
-                return Some((call, (pieces.at.wrapping_add((i + 1) * 16), pieces.count - i - 1)));
+                return Ok(Some((i, at.wrapping_add(skip), len - skip)));
             }
             skip -= len;
         }
-        None
+        Ok(None)
     }
 
     /// Sends the first remaining piece after `part` bytes. Control data went with the first part.
     fn send_rest(&self, call: &Call, pieces: Pieces, part: u64, total: u64) -> isize {
-        let mut skip = part;
-        for i in 0..pieces.count {
-            let Ok([at, len]) = self.piece(pieces, i) else { return Errno::EFAULT.to_ret() };
-            if skip < len {
-                let (at, len) = (at.wrapping_add(skip), len - skip);
-                return self.send_piece(call, at, len, part + len == total);
-            }
-            skip -= len;
+        match self.piece_after(pieces, part) {
+            Ok(Some((_, at, len))) => self.send_piece(call, at, len, part + len == total),
+            Ok(None) => 0,
+            Err(Fault) => Errno::EFAULT.to_ret(),
         }
-        0
     }
 
     fn send_piece(&self, call: &Call, at: u64, len: u64, is_last: bool) -> isize {

@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Like [`Kernel::thread_or_self`], but also finds a zombie main thread.
-    pub(crate) fn named_or_self(&self, t: ThreadIdx, id: i32) -> Option<ThreadIdx> {
+    pub fn named_or_self(&self, t: ThreadIdx, id: i32) -> Option<ThreadIdx> {
         if id == 0 { Some(t) } else { self.threads.find_named(Tid(id)) }
     }
 
