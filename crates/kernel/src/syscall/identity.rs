@@ -62,7 +62,7 @@ impl<M: Machine> Kernel<M> {
         if tid == 0 { Some(t) } else { self.threads.find(Tid(tid)) }
     }
 
-    /// Like [`Kernel::thread_or_self`], but also finds a zombie main thread.
+    /// The thread with this id, which may be a zombie main thread; 0 is the caller.
     pub fn named_or_self(&self, t: ThreadIdx, id: i32) -> Option<ThreadIdx> {
         if id == 0 { Some(t) } else { self.threads.find_named(Tid(id)) }
     }
