@@ -4,7 +4,7 @@
 //! wakes keeps its virtual run time, but is placed no more than half a period before the others: a debt stays until they have
 //! caught up, and a long sleep earns a small credit (`place_entity` with GENTLE_FAIR_SLEEPERS).
 
-use super::{Fair, Share, Thread, to_virtual};
+use super::{Fair, Luggage, Roams, Share, Thread, to_virtual};
 use alloc::vec::Vec;
 use ids::Nanos;
 
@@ -22,12 +22,16 @@ struct Task {
     vruntime: i64,
     is_new: bool,
     competes: bool,
+    /// It waited on another CPU, and competes at its place as soon as it is here.
+    waited: bool,
 }
 
 /// The design; see the module's source.
 #[derive(Debug, Default)]
 pub struct Cfs {
     tasks: Vec<Task>,
+    /// Numbers of threads that have gone to other CPUs.
+    free: Vec<Thread>,
     running: Option<Thread>,
     /// Real time since the running thread was chosen.
     ran: i64,
@@ -36,6 +40,8 @@ pub struct Cfs {
     least: i64,
     /// Whether the running thread is to be compared with the others.
     resched: bool,
+    /// It has asked to be passed over.
+    gives_way: bool,
 }
 
 impl Cfs {
@@ -76,7 +82,7 @@ impl Fair for Cfs {
     }
 
     fn attach(&mut self, share: Share) {
-        self.tasks.push(Task { weight: share.weight(), vruntime: 0, is_new: true, competes: false });
+        self.tasks.push(Task { weight: share.weight(), vruntime: 0, is_new: true, competes: false, waited: false });
     }
 
     fn wake(&mut self, thread: Thread, now: Nanos) {
@@ -87,7 +93,9 @@ impl Fair for Cfs {
         // A new one waits for its first turn (START_DEBIT).
         let place = if task.is_new { self.least + slice } else { self.least - PERIOD / 2 };
         task.is_new = false;
-        task.vruntime = task.vruntime.max(place);
+        if !core::mem::take(&mut task.waited) {
+            task.vruntime = task.vruntime.max(place);
+        }
         let (vruntime, weight) = (task.vruntime, task.weight);
         if let Some(current) = self.running {
             self.resched |= self.tasks[current].vruntime - vruntime > to_virtual(WAKEUP, weight);
@@ -115,8 +123,14 @@ impl Fair for Cfs {
         if self.running.is_some() && !self.resched {
             return self.running;
         }
-        // On a tie the waiting thread runs.
-        let next = self.first().into_iter().chain(self.running).min_by_key(|&thread| self.tasks[thread].vruntime);
+        // On a tie the waiting thread runs (`wakeup_preempt_entity` for one that gives way).
+        let allowance = if core::mem::take(&mut self.gives_way) { WAKEUP } else { 0 };
+        let key = |&thread: &Thread| {
+            let task = &self.tasks[thread];
+            let passed_over = Some(thread) == self.running;
+            task.vruntime + if passed_over { to_virtual(allowance, task.weight) } else { 0 }
+        };
+        let next = self.first().into_iter().chain(self.running).min_by_key(key);
         self.resched = false;
         // A thread that is chosen again has not begun a new slice: the next tick compares it again.
         if next != self.running {
@@ -124,5 +138,43 @@ impl Fair for Cfs {
             self.ran = 0;
         }
         next
+    }
+}
+
+impl Roams for Cfs {
+    fn must_choose(&self) -> bool {
+        self.resched || self.running.is_none()
+    }
+
+    /// The skip buddy: the next one runs if that is not too unfair.
+    fn give_way(&mut self, now: Nanos) {
+        self.charge(now);
+        self.gives_way = true;
+        self.resched = true;
+    }
+
+    fn pays_debt(&self, _thread: Thread) -> bool {
+        false
+    }
+
+    /// `migrate_task_rq_fair`: virtual run times of two CPUs cannot be compared, only their distances from the least one.
+    fn depart(&mut self, thread: Thread, now: Nanos) -> Luggage {
+        self.charge(now);
+        self.free.push(thread);
+        let task = &mut self.tasks[thread];
+        let waits = core::mem::take(&mut task.competes);
+        Luggage { virtual_time: task.vruntime - self.least, is_new: task.is_new, waits }
+    }
+
+    fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread {
+        self.charge(now);
+        let thread = self.free.pop().unwrap_or_else(|| {
+            self.attach(share);
+            self.tasks.len() - 1
+        });
+        let Luggage { virtual_time, is_new, waits } = luggage;
+        let vruntime = self.least + virtual_time;
+        self.tasks[thread] = Task { weight: share.weight(), vruntime, is_new, competes: false, waited: waits };
+        thread
     }
 }

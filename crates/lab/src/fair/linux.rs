@@ -6,7 +6,7 @@
 //! longer; and a thread that goes to sleep in debt stays in the competition until it would be chosen (DELAY_DEQUEUE). A slice
 //! ends at the first update after its end: a tick, a wake-up or a sleep.
 
-use super::{Fair, Share, Thread, to_virtual};
+use super::{Fair, Luggage, Roams, Share, Thread, to_virtual};
 use alloc::vec::Vec;
 use ids::Nanos;
 
@@ -41,6 +41,8 @@ impl Task {
 #[derive(Debug)]
 pub struct Linux {
     tasks: Vec<Task>,
+    /// Numbers of threads that have gone to other CPUs.
+    free: Vec<Thread>,
     /// The time between two ticks, in ns.
     tick: i64,
     running: Option<Thread>,
@@ -59,6 +61,7 @@ impl Linux {
     pub fn new(tick: Nanos) -> Linux {
         Linux {
             tasks: Vec::new(),
+            free: Vec::new(),
             tick: tick.0 as i64,
             running: None,
             charged_until: Nanos::ZERO,
@@ -211,5 +214,48 @@ impl Fair for Linux {
             self.protected = Some(self.tasks[thread].deadline);
         }
         next
+    }
+}
+
+impl Roams for Linux {
+    fn must_choose(&self) -> bool {
+        self.resched || self.running.is_none()
+    }
+
+    /// `yield_task_fair`: as if its slice were over.
+    fn give_way(&mut self, now: Nanos) {
+        self.charge(now);
+        if let Some(thread) = self.running {
+            let task = &mut self.tasks[thread];
+            task.deadline += task.virtual_slice();
+            self.resched = true;
+        }
+    }
+
+    fn pays_debt(&self, thread: Thread) -> bool {
+        self.tasks[thread].place == Place::PaysDebt
+    }
+
+    fn depart(&mut self, thread: Thread, now: Nanos) -> Luggage {
+        self.charge(now);
+        let waits = self.tasks[thread].place == Place::Competes;
+        if waits {
+            self.leave(thread, i64::MAX);
+        }
+        self.free.push(thread);
+        let Task { lag, is_new, .. } = self.tasks[thread];
+        Luggage { virtual_time: lag, is_new, waits }
+    }
+
+    fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread {
+        self.charge(now);
+        let thread = self.free.pop().unwrap_or_else(|| {
+            self.attach(share);
+            self.tasks.len() - 1
+        });
+        let (weight, slice) = (share.weight(), share.slice.0 as i64);
+        let (lag, is_new, place) = (luggage.virtual_time, luggage.is_new, Place::Away);
+        self.tasks[thread] = Task { weight, slice, vruntime: 0, deadline: 0, lag, is_new, place };
+        thread
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! Sources: `Documentation/scheduler/sched-design-CFS.rst`; I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
 //! First: A Flexible and Accurate Mechanism for Proportional Share Resource Allocation", 1995; `kernel/sched/fair.c`
-//! (`place_entity`, `pick_eevdf`, `requeue_delayed_entity`). Left out: groups, several CPUs, buddies, and what a switch costs.
+//! (`place_entity`, `pick_eevdf`, `requeue_delayed_entity`). Left out: groups, buddies, and what a switch costs. [`Many`] has
+//! the two of Linux on several CPUs.
 //!
 //! [`run`] lets threads compute and sleep under a design and holds what each has received against an ideal machine, which
 //! serves all that compete at the same time, each by its weight.
@@ -17,12 +18,14 @@
 mod cfs;
 mod linux;
 mod machine;
+mod many;
 mod ours;
 mod paper;
 
 pub use cfs::Cfs;
 pub use linux::Linux;
 pub use machine::{Burst, Load, Outcome, Served, run};
+pub use many::{Many, Woken};
 pub use ours::Ours;
 pub use paper::Paper;
 
@@ -78,6 +81,34 @@ pub trait Fair {
     fn alarm(&self) -> Option<Nanos> {
         None
     }
+}
+
+/// A design whose threads can go from one CPU to another: each CPU has an instance of it.
+pub trait Roams: Fair {
+    /// Whether the running thread should make room: [`choose`](Fair::choose) may take another one.
+    fn must_choose(&self) -> bool;
+
+    /// The running thread lets others run (`sched_yield(2)`).
+    fn give_way(&mut self, now: Nanos);
+
+    /// Whether a thread that sleeps still competes, to pay a debt, and so must wake here.
+    fn pays_debt(&self, thread: Thread) -> bool;
+
+    /// A thread that sleeps or waits leaves this CPU. Its number may be another thread's from now on.
+    fn depart(&mut self, thread: Thread, now: Nanos) -> Luggage;
+
+    /// A thread comes from another CPU and sleeps here. Returns its number.
+    fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread;
+}
+
+/// What a thread takes along to another CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Luggage {
+    /// Of [`Linux`]: what it is owed. Of [`Cfs`]: its virtual run time beyond the least one.
+    virtual_time: i64,
+    is_new: bool,
+    /// It did not sleep.
+    waits: bool,
 }
 
 /// All designs, for a CPU with this time between its ticks.
