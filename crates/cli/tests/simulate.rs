@@ -76,7 +76,11 @@ fn contradictions_are_refused_before_anything_runs() {
         (&["run", "periodic", "--trace", "same", "--html", "same"], "same file"),
         (&["run", "swarm", "--plant", "lose-kick", "--no-check"], "--plant contradicts --no-check"),
         (&["run", "swarm", "--plant", "none"], "--plant"),
-        (&["run", "periodic", "--policy", "2007-passive"], "can run the scenario 'rt-migrate' only"),
+        (
+            &["run", "periodic", "--policy", "2007-passive"],
+            "--policy 2007-passive knows real-time threads only: the scenario",
+        ),
+        (&["run", "rt-migrate", "--policy", "eevdf-6.12"], "--policy eevdf-6.12 knows fair threads only: the scenario"),
         (&["run", "rt-migrate", "--policy", "2007-passive", "--plant", "lose-kick"], "--plant contradicts --policy"),
         (&["sweep", "--seeds", "7..7"], "expected A < B"),
         (&["sweep", "--seeds", "7"], "expected two numbers"),

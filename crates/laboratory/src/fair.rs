@@ -3,12 +3,17 @@
 use ids::{Nanos, Nice};
 use lab::fair::{Burst, Load, Outcome, Served, Share, all, run};
 
+use sim::workload::Class;
+use sim::{Options, Policy, Report};
+
 use super::args::FairArguments;
 use super::page::{Cell, Page, Part, Row, Table};
 use bench::table::number;
 
 /// Simulated time of each cell.
 const TIME: Nanos = Nanos::from_secs(4);
+/// The sizes of simulated machines, in CPUs.
+const MACHINES: [usize; 3] = [2, 8, 32];
 /// Rows of the tables, by the order of `lab::fair::all`.
 const CFS: usize = 0;
 const PAPER: usize = 1;
@@ -54,7 +59,7 @@ pub(super) fn page(request: &FairArguments) -> Page {
              ahead, where no slice is shorter than a tick. CFS has no such bound."
                 .to_owned(),
         ],
-        parts: vec![Part::Table(lags), Part::Table(sleepers(tick))],
+        parts: vec![Part::Table(lags), Part::Table(sleepers(tick)), Part::Table(several_cpus())],
         faults,
     }
 }
@@ -159,6 +164,40 @@ fn sleepers(tick: Nanos) -> Table {
     }
 }
 
+/// Whole machines, simulated: how long woken threads wait, and how fast messages go.
+fn several_cpus() -> Table {
+    let heads = MACHINES.iter().flat_map(|cpus| [format!("schbench, {cpus} CPUs"), format!("hackbench, {cpus} CPUs")]);
+    let row = |policy: Policy| {
+        let cells = MACHINES.iter().flat_map(|&cpus| {
+            let woken = simulate("schbench", policy, cpus);
+            let [p50, p99] = ["wake-up p50", "wake-up p99"].map(|name| woken.get(name).unwrap_or_default() / 1e3);
+            let sent = simulate("hackbench", policy, cpus).get("time a message").unwrap_or_default();
+            let wait = Cell::figure("wait_p50_ms", p50).with("wait_p99_ms", p99);
+            let message = Cell::figure("message_us", sent).shown(number(sent));
+            [wait.shown(format!("{} / {}", number(p50), number(p99))), message]
+        });
+        Row::of(policy.name(), cells.collect())
+    };
+    Table {
+        title: "Several CPUs, simulated with the costs of this machine".to_owned(),
+        labels: vec![String::new()],
+        heads: heads.collect(),
+        rows: Policy::of(Class::Fair).map(row).collect(),
+        notes: vec![
+            "schbench: how long a woken worker waits, p50 / p99, ms, with twice as many workers as CPUs for each of two that \
+             wake them. hackbench: µs a message. The same programs, seed and costs; `entresol sim run schbench --policy \
+             eevdf-6.12` makes one run. Linux's schedulers run on a machine that knows its wake-up placement, its balances \
+             and nothing of caches; Entresol's kernel also pays for its own calls there."
+                .to_owned(),
+        ],
+    }
+}
+
+fn simulate(scenario: &str, policy: Policy, cpus: usize) -> Report {
+    let run = sim::scenario(scenario).expect("the simulator has it").run;
+    run(1, cpus, &Options { policy, check: false, ..Options::default() })
+}
+
 fn wait(served: &Served) -> Cell {
     let mut waits: Vec<f64> = served.waits.iter().map(|wait| wait.0 as f64 / 1e6).collect();
     let mean = waits.iter().sum::<f64>() / waits.len() as f64;
@@ -186,7 +225,7 @@ mod tests {
         for tick in [50, 250, 1_000, 4_000, 10_000] {
             let page = page(&FairArguments { tick, no_live: true, output: Output { html: None, json: false } });
             assert_eq!(page.faults, Vec::<String>::new(), "{tick} µs");
-            assert_eq!(page.parts.len(), 2);
+            assert_eq!(page.parts.len(), 3);
         }
     }
 }

@@ -36,7 +36,7 @@ use tool::say;
 #[must_use]
 pub fn rows() -> Vec<String> {
     let of = |subject: &'static str, rows: &'static [&str]| rows.iter().map(move |row| format!("{subject} {row}"));
-    let policies = sim::Policy::ALL.into_iter().map(|policy| policy.name().to_owned());
+    let policies = sim::Policy::of(sim::workload::Class::RealTime).map(|policy| policy.name().to_owned());
     policies
         .chain(of("cputimer", &cputimer::ROWS))
         .chain(of("itimer", &itimer_hang::NAMES))

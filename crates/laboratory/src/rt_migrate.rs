@@ -1,6 +1,7 @@
 //! The figures of the page on real-time balancing.
 
 use anyhow::Context;
+use sim::workload::Class;
 use sim::{Cost, Options, Policy, Report};
 
 use super::args::RtMigrateArguments;
@@ -65,7 +66,8 @@ pub(super) fn page(request: &RtMigrateArguments) -> anyhow::Result<Page> {
         ),
         quoted("The message, after it: 31 to 61 µs", &SEED_AFTER),
     ];
-    for policy in Policy::ALL.into_iter().cycle().skip(1).take(Policy::ALL.len()) {
+    // Ours is the last.
+    for policy in Policy::of(Class::RealTime).skip(1).chain([Policy::Entresol]) {
         parts.push(example(policy, request)?);
     }
     let mut faults = Vec::new();
@@ -121,16 +123,6 @@ fn faults_of(table: &Table) -> Vec<String> {
     told.map(|command| format!("Entresol let a thread wait for a less urgent one: {command}")).collect()
 }
 
-fn about(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Entresol => "Entresol: its own kernel on simulated CPUs",
-        Policy::Passive => "before the patch, rebuilt",
-        Policy::Active => "the patch, rebuilt",
-        Policy::Both => "the patch with the old balance left on, rebuilt",
-        Policy::Roaming => "the patch, the pull turned round (RT_PUSH_IPI, 2015), rebuilt",
-    }
-}
-
 fn run(
     policy: Policy,
     costs: &str,
@@ -170,7 +162,7 @@ fn example(policy: Policy, request: &RtMigrateArguments) -> anyhow::Result<Part>
     };
     let failed = report.get("rounds failed").unwrap_or_default();
     Ok(Part::Lines(Lines {
-        title: format!("Simulated, {}: {failed:.0} of {} rounds failed", about(policy), request.rounds),
+        title: format!("Simulated, {}: {failed:.0} of {} rounds failed", policy.about(), request.rounds),
         command: Some(command),
         lines: rows.map(line).collect(),
         ..Lines::default()
@@ -188,7 +180,7 @@ fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> an
         ..Table::default()
     };
     let mut curves = Vec::new();
-    for policy in Policy::ALL {
+    for policy in Policy::of(Class::RealTime) {
         let mut cells = Vec::new();
         for &cpus in &request.cpus {
             cells.push(cell(costs, load, policy, cpus as usize, request)?);
@@ -196,7 +188,7 @@ fn simulate(costs: &'static str, load: Load, request: &RtMigrateArguments) -> an
         let point = |cell: &Cell| Point { x: cell.figures["cpus"], y: cell.figures["worst_us"], verdict: cell.verdict };
         let (name, ours) = (policy.name().to_owned(), policy == Policy::Entresol);
         curves.push(Curve { name, ours, points: cells.iter().map(point).collect() });
-        table.rows.push(Row { labels: vec![policy.name().to_owned(), about(policy).to_owned()], cells });
+        table.rows.push(Row { labels: vec![policy.name().to_owned(), policy.about().to_owned()], cells });
     }
     style::progress("");
     let title = format!("Worst start of a top thread, {} threads, costs of {costs}", load.words());

@@ -112,3 +112,42 @@ fn where_cpus_are_many_a_roaming_push_spares_the_locks() {
     let [pull, push] = [Policy::Active, Policy::Roaming].map(|policy| of(policy, 4));
     assert!(pull.0 < 1.0 && push.0 < 1.0 && pull.1 < 2.0 * push.1, "pull {pull:?}, roaming push {push:?}");
 }
+
+/// Linux's fair schedulers finish the same work in about the same time, because none of them leaves a CPU idle for long.
+#[test]
+fn fair_schedulers_do_the_same_work() {
+    for (name, threads) in [("schbench", 4), ("schbench", 16), ("hackbench", 4)] {
+        let run = scenario(name).expect("registered").run;
+        let time = |policy| {
+            let options = Options { policy, threads: Some(threads), rounds: Some(40), ..Options::default() };
+            let report = run(1, 8, &options);
+            assert_eq!(report.failure, None, "{name} under {}", policy.name());
+            report.time_ns as f64
+        };
+        let ours = time(Policy::Entresol);
+        for policy in [Policy::Cfs, Policy::Eevdf] {
+            let ratio = time(policy) / ours;
+            assert!((0.8..2.0).contains(&ratio), "{name} under {}: {ratio} times as long", policy.name());
+        }
+    }
+}
+
+/// A fair rt-app file runs under each of them; one with real-time threads is told from it.
+#[test]
+fn fair_files_run_under_linux_schedulers() {
+    use entresol_sim::workload::rtapp::Workload;
+    let thread = |policy: &str| {
+        let file = format!(
+            r#"{{"tasks": {{"a": {{"instance": 3, "loop": 20, {policy} "run": 3000, "sleep": 1000, "yield": "", "lock": "m",
+               "run1": 50, "unlock": "m", "barrier": "b"}}}}, "global": {{"default_policy": "SCHED_OTHER"}}}}"#
+        );
+        Workload::parse(&file).expect("it is a workload")
+    };
+    assert!(!thread(r#""policy": "SCHED_FIFO", "priority": 10,"#).is_fair());
+    let workload = thread("");
+    assert!(workload.is_fair());
+    for policy in [Policy::Entresol, Policy::Cfs, Policy::Eevdf] {
+        let report = workload.run("a", 1, 2, &Options { policy, ..Options::default() });
+        assert_eq!((report.failure.clone(), report.get("loops")), (None, Some(60.0)), "{}", policy.name());
+    }
+}

@@ -75,8 +75,8 @@ pub struct Choice {
     /// Scale every cost to this percentage
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub scale: Option<u32>,
-    /// The balancer of real-time threads between CPUs: Entresol's own kernel, or what Linux did before and after the patch
-    /// of 2007 [default: entresol]
+    /// The scheduler: Entresol's own kernel, what Linux did with real-time threads before and after the patch of 2007, or
+    /// its fair schedulers [default: entresol]
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(sim::Policy::ALL.map(sim::Policy::name)))]
     pub policy: Option<String>,
     /// Plant a bug in the simulated machine, to see that the checks find it
@@ -89,6 +89,7 @@ pub struct Choice {
 #[command(after_help = "Examples:\n  \
         entresol sim run rt-migrate --cpus 1024 --rounds 5\n  \
         entresol sim run rt-migrate --costs smp2007 --policy 2007-passive\n  \
+        entresol sim run schbench --cpus 16 --policy eevdf-6.12   Linux's scheduler instead\n  \
         entresol sim run periodic --seed 3 --trace run.pftrace    for https://ui.perfetto.dev\n  \
         entresol sim run app.json --cpus 2 --html run.html        rt-app's JSON")]
 pub struct RunArguments {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use sim::workload::Class;
 use sim::workload::rtapp::Workload;
 use sim::{Bug, Cost, Options, Plant, Policy, Report, Scenario};
 
@@ -10,9 +11,6 @@ use super::args::Choice;
 
 /// The default number of simulated CPUs.
 const CPUS: usize = 4;
-
-/// Why others refuse a historic policy.
-const HISTORIC: &str = "of 2007 can run the scenario 'rt-migrate' only";
 
 /// The workload.
 #[derive(Clone, Debug)]
@@ -118,13 +116,13 @@ impl What {
     fn refuse(&self, choice: &Choice) -> anyhow::Result<()> {
         let s = match self {
             What::Named(scenario) => scenario,
-            What::File { name, .. } => {
+            What::File { name, workload, .. } => {
                 let said = [("--threads", choice.threads), ("--rounds", choice.rounds), ("--length", choice.length)];
                 if let Some((option, _)) = said.iter().find(|(_, value)| value.is_some()) {
                     bail!("{option} contradicts {name}: the file says it");
                 }
-                ensure!(!choice.is_historic(), "--policy {HISTORIC}, not an rt-app file");
-                return Ok(());
+                let class = workload.is_fair().then_some(Class::Fair);
+                return choice.fits(class, name);
             }
         };
         let (name, seeds) = (s.name, "they are the seed's");
@@ -134,12 +132,7 @@ impl What {
         ensure!(s.threads.is_some() || choice.threads.is_none(), "the scenario '{name}' does not take --threads");
         ensure!(s.rounds.is_some() || choice.rounds.is_none(), "the scenario '{name}' does not take --rounds");
         ensure!(name == "swarm" || choice.length.is_none(), "--length is for the scenario 'swarm', not for '{name}'");
-        ensure!(s.historic || !choice.is_historic(), "--policy {HISTORIC}, not '{name}'");
-        ensure!(
-            choice.plant.is_none() || !choice.is_historic(),
-            "--plant contradicts --policy: bugs are planted in Entresol's machine only"
-        );
-        Ok(())
+        choice.fits(s.class, &format!("the scenario '{name}'"))
     }
 }
 
@@ -160,12 +153,25 @@ impl Choice {
             .collect()
     }
 
-    fn is_historic(&self) -> bool {
-        self.policy.as_deref().is_some_and(|name| name != Policy::Entresol.name())
+    /// Refuses a policy that does not know the threads of `what`, which are all of this class if it is one.
+    fn fits(&self, class: Option<Class>, what: &str) -> anyhow::Result<()> {
+        let policy = policy(self.policy.as_deref())?;
+        let Some(known) = policy.class() else { return Ok(()) };
+        let kind = match known {
+            Class::RealTime => "real-time",
+            Class::Fair => "fair",
+        };
+        let name = policy.name();
+        ensure!(class == Some(known), "--policy {name} knows {kind} threads only: {what} has others");
+        ensure!(
+            self.plant.is_none(),
+            "--plant contradicts --policy {name}: bugs are planted in Entresol's machine only"
+        );
+        Ok(())
     }
 }
 
-/// The balance of that name; ours if no name is given.
+/// The scheduler of that name; ours if no name is given.
 pub(super) fn policy(name: Option<&str>) -> anyhow::Result<Policy> {
     let Some(name) = name else { return Ok(Policy::Entresol) };
     let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);

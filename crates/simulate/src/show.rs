@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::presets::{NOTHING, UTF8_HORIZONTAL_ONLY};
 use comfy_table::{CellAlignment, Table};
+use sim::workload::Class;
 use sim::{Cost, Report, Violation};
 
 use bench::table::number;
@@ -20,8 +21,10 @@ pub(super) fn list() -> anyhow::Result<i32> {
             say!("    {option} [default: {default}]")?;
         }
     }
-    let policies = sim::Policy::ALL.map(sim::Policy::name).join(", ");
-    say!("\nPolicies (--policy, for rt-migrate): {policies}.")?;
+    let policies = |class| sim::Policy::of(class).skip(1).map(sim::Policy::name).collect::<Vec<_>>().join(", ");
+    say!("\nPolicies (--policy): {}, for all;", sim::Policy::Entresol.name())?;
+    say!("    {}, for rt-migrate and rt-storm;", policies(Class::RealTime))?;
+    say!("    {}, for schbench, hackbench and rt-app files without real-time threads.", policies(Class::Fair))?;
     say!("Cost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "))?;
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! Into the kernel and out.
 
-use super::{History, Mode, Work};
+use super::design::Choice;
+use super::{Effects, History, Mode, Work};
 use crate::event::Event;
 use crate::trace::What;
 use ids::{CpuId, Nanos};
@@ -25,8 +26,8 @@ impl History {
         if at_rest {
             self.stop_user(cpu);
         }
-        self.decide(|b, q, m| b.called(q, cpu, m));
-        let spent = self.config.cost.interrupt + self.settle_moves(cpu);
+        self.design.errand(cpu, &mut self.effects);
+        let spent = self.config.cost.interrupt + self.settle(cpu);
         if at_rest {
             self.reschedule(cpu, spent);
         } else {
@@ -39,13 +40,11 @@ impl History {
         self.stats.ticks += 1;
         let ticks = self.cpus[cpu.index()].ticks;
         self.cpus[cpu.index()].ticks += 1;
-        let mut moves = std::mem::take(&mut self.moves);
-        self.balance.tick(&mut self.q, cpu, ticks, &mut moves);
-        self.moves = moves;
+        self.design.tick(cpu, ticks, self.now, &mut self.effects);
         let spent = self.config.cost.interrupt + self.config.cost.tick;
         match self.cpus[cpu.index()].mode {
             Mode::Kernel => {
-                self.settle_moves(cpu);
+                self.settle(cpu);
                 self.cpus[cpu.index()].pending = true;
             }
             Mode::User | Mode::Idle => self.interrupt(cpu, spent),
@@ -55,7 +54,7 @@ impl History {
     /// An interrupt: reschedules.
     pub(super) fn interrupt(&mut self, cpu: CpuId, spent: u64) {
         self.stop_user(cpu);
-        let spent = spent + self.settle_moves(cpu);
+        let spent = spent + self.settle(cpu);
         self.reschedule(cpu, spent);
     }
 
@@ -64,69 +63,44 @@ impl History {
     pub(super) fn reschedule(&mut self, cpu: CpuId, mut spent: u64) {
         // The CPU's own queue's lock costs nothing unless others hold it.
         spent += self.wait_for(cpu, spent);
-        let running = self.q.running(cpu);
-        let asleep = running.is_some_and(|t| matches!(self.actors[t].work, Work::Asleep | Work::Gone));
-        let best = self.q.waiting(cpu).next().map(|t| self.q.rank(t));
-        let outside = running.is_some_and(|t| !self.q.allows(t, cpu));
-        if running.is_some() && !asleep && !outside && best <= self.q.running_rank(cpu) {
-            return self.leave_kernel_later(cpu, spent);
-        }
-        let ran = self.q.running_rank(cpu);
-        if let Some(t) = self.q.vacate(cpu)
-            && !asleep
-        {
+        let running = self.design.running(cpu);
+        let leaves = running.is_some_and(|t| matches!(self.actors[t].work, Work::Asleep | Work::Gone));
+        let choice = self.design.choose(cpu, leaves, self.now, &mut self.effects);
+        if choice != Choice::Keep && running.is_some() && !leaves {
             self.stats.preemptions += 1;
-            self.put_back(t, cpu, outside, spent);
         }
-        self.decide(|b, q, m| b.before_choice(q, cpu, ran, m));
-        spent += self.settle_moves(cpu);
-        match self.q.choose(cpu) {
-            None => self.note(cpu, What::Idle, 0, 0),
-            Some(t) => {
+        spent += self.settle(cpu);
+        match choice {
+            Choice::Keep => {}
+            Choice::Run(None) => self.note(cpu, What::Idle, 0, 0),
+            Choice::Run(Some(t)) => {
                 spent += self.begin(cpu, t);
-                self.decide(|b, q, m| b.after_switch(q, cpu, m));
-                spent += self.settle_moves(cpu);
+                self.design.after_switch(cpu, &mut self.effects);
+                spent += self.settle(cpu);
             }
         }
         self.leave_kernel_later(cpu, spent);
     }
 
-    /// A preempted thread keeps its place; one whose mask has changed moves to a CPU where it may run.
-    fn put_back(&mut self, t: Thread, cpu: CpuId, outside: bool, spent: u64) {
-        if !outside {
-            return self.q.enqueue(t, cpu, true);
-        }
-        let mut all = (0..self.q.cpus() as u16).map(CpuId);
-        let target = all.find(|&c| self.q.allows(t, c)).unwrap_or(cpu);
-        self.q.enqueue(t, target, false);
-        self.send_kick(target, spent);
-    }
-
-    fn decide(
-        &mut self,
-        how: impl FnOnce(&mut dyn lab::rt_balance::RtBalance, &mut lab::rt_balance::Queues, &mut Vec<lab::rt_balance::Move>),
-    ) {
-        how(&mut *self.balance, &mut self.q, &mut self.moves);
-    }
-
-    /// Kicks the CPUs that got something more urgent than they run; says what moving cost `cpu`.
-    pub(super) fn settle_moves(&mut self, cpu: CpuId) -> u64 {
-        let cost = &self.config.cost;
-        let mut spent = self.q.take_looks() * cost.line;
-        for c in self.q.take_locked() {
+    /// Carries out what was decided on a CPU; says what that cost.
+    pub(super) fn settle(&mut self, cpu: CpuId) -> u64 {
+        let Effects { looks, locked, errands, kicks } = std::mem::take(&mut self.effects);
+        let mut spent = looks * self.config.cost.line;
+        for c in locked {
             spent += self.wait_for(c, spent) + self.config.cost.lock;
             self.locked_until[c.index()] = self.now + Nanos(spent);
         }
-        for c in self.q.take_called() {
+        for c in errands {
             spent += self.config.cost.kick_send;
             self.send_errand(c, spent);
         }
-        for m in std::mem::take(&mut self.moves) {
-            let wins = Some(self.q.rank(m.thread)) > self.q.running_rank(m.to);
-            if m.to != cpu && wins {
-                spent += self.config.cost.kick_send;
-                self.send_kick(m.to, spent);
+        for c in kicks {
+            if c == cpu {
+                self.cpus[c.index()].pending = true;
+                continue;
             }
+            spent += self.config.cost.kick_send;
+            self.send_kick(c, spent);
         }
         spent
     }
@@ -152,7 +126,7 @@ impl History {
         }
         self.actors[t].ran_on = Some(cpu);
         self.cpus[cpu.index()].last = Some(t);
-        let priority = 99 - i16::from(self.q.rank(t));
+        let priority = self.design.priority(t);
         self.note(cpu, What::Run, Self::tid(t), priority);
         spent
     }
@@ -172,7 +146,7 @@ impl History {
         if std::mem::take(&mut self.cpus[cpu.index()].pending) {
             return self.interrupt(cpu, self.config.cost.interrupt);
         }
-        match self.q.running(cpu) {
+        match self.design.running(cpu) {
             None => self.cpus[cpu.index()].mode = Mode::Idle,
             Some(t) => self.go_on(cpu, t),
         }
@@ -181,19 +155,8 @@ impl History {
     /// The running thread wakes one of several threads, and continues with the others after the kernel exit.
     fn wake_one(&mut self, cpu: CpuId, t: Thread) {
         self.stats.wakeups += 1;
-        let target = self.enqueue_woken(t);
-        let mut spent = self.config.cost.atomic + self.config.cost.line;
-        if Some(self.q.rank(t)) > self.q.running_rank(target) {
-            if target == cpu {
-                self.cpus[cpu.index()].pending = true;
-            } else {
-                spent += self.config.cost.kick_send;
-                self.send_kick(target, spent);
-            }
-        } else {
-            self.decide(|b, q, m| b.woken(q, target, m));
-            spent += self.settle_moves(cpu);
-        }
+        self.enqueue_woken(t, Some(cpu));
+        let spent = self.config.cost.atomic + self.config.cost.line + self.settle(cpu);
         self.leave_kernel_later(cpu, spent);
     }
 
@@ -204,10 +167,10 @@ impl History {
         }
         let used = self.now.since(self.cpus[cpu.index()].since);
         self.cpus[cpu.index()].since = self.now;
-        if let Some(t) = self.q.running(cpu) {
+        if let Some(t) = self.design.running(cpu) {
             let actor = &mut self.actors[t];
             actor.used += used;
-            if let Work::Run(left) = &mut actor.work {
+            if let Work::Run(left, _) = &mut actor.work {
                 *left = left.since(used);
             }
         }

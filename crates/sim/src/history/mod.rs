@@ -1,12 +1,16 @@
-//! The simulated machine under historic schedulers: [`lab::rt_balance`] decides, this module advances time.
+//! The simulated machine under other schedulers than ours: a [`design::Design`] decides, this module advances time.
 //!
-//! The product's kernel has one scheduler, which cannot be exchanged for a historic one. This is the minimum that the
-//! workload needs: real-time threads that compute, sleep and meet at barriers, with the programs, costs, seeds and
-//! records of [`crate::world`]. A CPU handles everything that arrives at one instant and then stays in the kernel for
-//! as long as that costs. A barrier's waiters are woken one by one, as by `futex_wake`, so that events can fall between
-//! the first and the last.
+//! The product's kernel has one scheduler, which cannot be exchanged. This machine knows the minimum that workloads need:
+//! threads that compute, sleep, wait for futexes and meet at barriers, with the programs, costs, seeds and records of
+//! [`crate::world`]. A CPU handles everything that arrives at one instant and then stays in the kernel for as long as that
+//! costs. The waiters of a futex or barrier are woken one by one, so that events can fall between the first and the last.
+//!
+//! The designs: real-time threads as Linux balanced them in and after 2007 (`realtime`), and its fair schedulers (`fair`).
 
 mod cpu;
+mod design;
+mod fair;
+mod realtime;
 mod steps;
 
 use crate::config::Config;
@@ -14,10 +18,18 @@ use crate::event::{Event, Events};
 use crate::machine::SimMachine;
 use crate::rng::Rng;
 use crate::trace::{Record, Trace, What};
-use crate::user::{Program, Step};
-use crate::world::{End, Outcome, Violation};
+use crate::user::env::{Children, Owners};
+use crate::user::{Op, Program, Step};
+use crate::workload::Policy;
+use crate::world::{End, Outcome, Setup, Violation};
+use abi::Errno;
+use fair::Fair;
 use ids::{CpuId, Nanos, ThreadIdx, Tid};
-use lab::rt_balance::{Move, Queues, RtBalance, Thread};
+use kernel::Call;
+use lab::fair::Many;
+use lab::rt_balance::{Active, Both, Passive, Roaming, Thread};
+use realtime::RealTime;
+use sched::Attr;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Ids of the threads, from this one.
@@ -25,6 +37,11 @@ const FIRST_TID: i32 = 1;
 
 /// The generation of kicks that the balance sends.
 const ERRAND: u32 = u32::MAX;
+
+pub(crate) use design::{Design, Effects};
+
+/// Threads and their attributes.
+pub(crate) type Threads = Vec<(Attr, Box<dyn Program>)>;
 
 /// The state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,9 +70,10 @@ struct Cpu {
 /// A thread's use of its CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
-    /// Asks its program.
-    Next,
-    Run(Nanos),
+    /// Goes on with its step, or asks its program for the next; the input is the result of the last call.
+    Next(isize),
+    /// Uses this much more, then makes the call if there is one.
+    Run(Nanos, Option<Call>),
     Until(Nanos),
     /// Waits.
     Asleep,
@@ -64,8 +82,15 @@ enum Work {
 
 struct Actor {
     program: Box<dyn Program>,
+    attr: Attr,
     work: Work,
+    /// The step it is in, if that has several parts.
+    op: Option<Op>,
+    /// The cost of memory accesses that it has not spent yet.
+    debt: u64,
     result: isize,
+    /// The futex or barrier that it waits for.
+    waits_for: Option<u64>,
     /// CPU time in user mode, and what it was when the present step began.
     used: Nanos,
     used_before: Nanos,
@@ -74,21 +99,23 @@ struct Actor {
     generation: u32,
 }
 
-/// A machine with one historic scheduler.
+/// A machine with another scheduler.
 pub(crate) struct History {
     config: Config,
-    balance: Box<dyn RtBalance>,
-    q: Queues,
+    design: Box<dyn Design>,
+    effects: Effects,
     machine: SimMachine,
     now: Nanos,
     events: Events,
     cpus: Vec<Cpu>,
     actors: Vec<Actor>,
-    barriers: BTreeMap<u64, Vec<Thread>>,
+    /// By address of the futex or barrier, in the order of arrival.
+    waiters: BTreeMap<u64, VecDeque<Thread>>,
+    children: Children,
+    owners: Owners,
     rng: Rng,
     user_rng: Rng,
     trace: Trace,
-    moves: Vec<Move>,
     /// By CPU: until when the lock of its queue is held.
     locked_until: Vec<Nanos>,
     /// The total time that CPUs waited for locks.
@@ -99,9 +126,26 @@ pub(crate) struct History {
     broken: Option<String>,
 }
 
+impl Policy {
+    /// The scheduler of that name for a machine like this; `None`: ours.
+    pub(crate) fn design(self, config: &Config) -> Option<Box<dyn Design>> {
+        let real_time = |balance| Some(Box::new(RealTime::new(balance, config.cpus)) as Box<dyn Design>);
+        match self {
+            Policy::Entresol => None,
+            Policy::Passive => real_time(Box::new(Passive)),
+            Policy::Active => real_time(Box::new(Active)),
+            Policy::Both => real_time(Box::new(Both)),
+            Policy::Roaming => real_time(Box::<Roaming>::default()),
+            Policy::Cfs => Some(Box::new(Fair(Many::cfs(config.cpus)))),
+            Policy::Eevdf => Some(Box::new(Fair(Many::eevdf(config.cpus, config.tick)))),
+        }
+    }
+}
+
 impl History {
-    /// A machine of `config` with these threads and their priorities, placed on the CPUs round robin.
-    pub fn new(config: Config, balance: Box<dyn RtBalance>, threads: Vec<(u8, Box<dyn Program>)>) -> History {
+    /// A machine with these threads and their attributes, placed on the CPUs round robin.
+    pub fn new(setup: Setup, design: Box<dyn Design>, threads: Threads) -> History {
+        let (machine, config) = setup.into_parts();
         let seed = Rng::new(config.seed);
         let cpus = config.cpus;
         let cpu = |_| Cpu {
@@ -115,34 +159,34 @@ impl History {
             to_wake: VecDeque::new(),
         };
         let mut history = History {
-            balance,
-            q: Queues::new(cpus),
-            machine: SimMachine::new(&Rng::new(0)),
+            design,
+            effects: Effects::default(),
+            machine,
             now: Nanos::ZERO,
             events: Events::new(seed.fork(1)),
             cpus: (0..cpus).map(cpu).collect(),
             actors: Vec::new(),
-            barriers: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            children: Children::default(),
+            owners: Owners::default(),
             rng: seed.fork(2),
             user_rng: seed.fork(3),
             trace: Trace::new(config.record),
-            moves: Vec::new(),
             locked_until: vec![Nanos::ZERO; cpus],
             lock_waits: Nanos::ZERO,
             stats: kernel::stats::Stats::default(),
             handled: 0,
-            alive: threads.len(),
+            alive: 0,
             broken: None,
             config,
         };
-        history.stats.threads_started = threads.len() as u64;
-        for (i, (rank, program)) in threads.into_iter().enumerate() {
-            let t = history.q.spawn(rank, CpuId((i % cpus) as u16));
-            let (work, result) = (Work::Next, 0);
-            let [used, used_before] = [Nanos::ZERO; 2];
-            history.actors.push(Actor { program, work, result, used, used_before, ran_on: None, generation: 0 });
-            history.enqueue_woken(t);
+        for (i, (attr, program)) in threads.into_iter().enumerate() {
+            if let Some(t) = history.spawn(attr, program, CpuId((i % cpus) as u16)) {
+                history.enqueue_woken(t, None);
+            }
         }
+        // Every CPU is kicked.
+        history.effects = Effects::default();
         for c in 0..cpus {
             // Ticks of one machine come spread over the period.
             let first = Nanos(history.config.tick.0 * c as u64 / cpus as u64 + 1);
@@ -150,6 +194,23 @@ impl History {
             history.send_kick(CpuId(c as u16), 0);
         }
         history
+    }
+
+    /// A new thread, which sleeps. `None`: the design knows no such thread, which ends the run.
+    fn spawn(&mut self, attr: Attr, program: Box<dyn Program>, cpu: CpuId) -> Option<Thread> {
+        match self.design.spawn(&attr, cpu) {
+            Ok(t) => {
+                debug_assert_eq!(t, self.actors.len(), "designs number threads from 0");
+                self.actors.push(Actor::new(attr, program));
+                self.alive += 1;
+                self.stats.threads_started += 1;
+                Some(t)
+            }
+            Err(why) => {
+                self.broken.get_or_insert(why);
+                None
+            }
+        }
     }
 
     /// Runs to the end.
@@ -169,7 +230,7 @@ impl History {
             self.handled += 1;
             self.handle(event);
         }
-        if self.alive > 0 && self.broken.is_none() {
+        if self.alive > 0 && self.broken.is_none() && self.config.must_end {
             self.broken = Some(format!("{end:?}, but {} threads have not ended", self.alive));
         }
         let at = self.now;
@@ -206,18 +267,16 @@ impl History {
         i64::from(FIRST_TID) + t as i64
     }
 
-    /// Queues a woken thread on its last CPU, or on one that it may use.
-    fn enqueue_woken(&mut self, t: Thread) -> CpuId {
-        let last = self.q.cpu_of(t);
-        let cpu = if self.q.allows(t, last) {
-            last
-        } else {
-            let mut all = (0..self.q.cpus() as u16).map(CpuId);
-            all.find(|&c| self.q.allows(t, c)).unwrap_or(last)
-        };
-        self.actors[t].work = Work::Next;
-        self.q.enqueue(t, cpu, false);
-        cpu
+    /// A thread is runnable again. Says on which CPU; the effects are not carried out yet.
+    fn enqueue_woken(&mut self, t: Thread, waker: Option<CpuId>) -> CpuId {
+        let actor = &mut self.actors[t];
+        actor.waits_for = None;
+        // Its time limit, if it had one, is void.
+        actor.generation += 1;
+        if actor.work == Work::Asleep {
+            actor.work = Work::Next(0);
+        }
+        self.design.wake(t, waker, self.now, &mut self.effects)
     }
 
     fn send_kick(&mut self, to: CpuId, after: u64) {
@@ -240,10 +299,20 @@ impl History {
         self.events.at(self.now + Nanos(after + delay), Event::Kick(to, ERRAND));
     }
 
+    /// A sleep, or the time limit of a wait, is over.
     fn sleep_ends(&mut self, t: Thread) {
-        let cpu = self.enqueue_woken(t);
+        let here = self.actors[t].ran_on;
+        if let Some(addr) = self.actors[t].waits_for.take() {
+            self.waiters.entry(addr).or_default().retain(|&waiter| waiter != t);
+            self.actors[t].work = Work::Next(Errno::ETIMEDOUT.to_ret());
+        }
+        let cpu = self.enqueue_woken(t, None);
+        self.effects = Effects::default();
         self.stats.wakeups += 1;
         // The timer's interrupt comes on the CPU where it was set.
+        if here.is_some_and(|here| here != cpu) {
+            return self.send_kick(cpu, 0);
+        }
         match self.cpus[cpu.index()].mode {
             Mode::Kernel => self.cpus[cpu.index()].pending = true,
             _ => self.interrupt(cpu, self.config.cost.interrupt),
@@ -263,7 +332,26 @@ impl History {
     }
 
     fn fail_at(&mut self, step: &Step) {
-        self.broken.get_or_insert(format!("{step:?} is not known to the historic machine"));
+        self.broken.get_or_insert(format!("{step:?} is not known to the machine of this policy"));
+    }
+}
+
+impl Actor {
+    fn new(attr: Attr, program: Box<dyn Program>) -> Actor {
+        let [used, used_before] = [Nanos::ZERO; 2];
+        Actor {
+            program,
+            attr,
+            work: Work::Next(0),
+            op: None,
+            debt: 0,
+            result: 0,
+            waits_for: None,
+            used,
+            used_before,
+            ran_on: None,
+            generation: 0,
+        }
     }
 }
 

@@ -2,17 +2,23 @@
 
 use super::{History, Mode, Work};
 use crate::event::Event;
-use crate::user::{Step, View, Who};
+use crate::user::{Env, Micro, Op, Step, View, Who};
+use crate::world::PID;
+use abi::Errno;
+use abi::futex::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAKE};
 use ids::{CpuId, Nanos};
+use kernel::{Access, Call, Machine};
 use lab::rt_balance::Thread;
 
 impl History {
     /// Resumes the running thread in user mode.
     pub(super) fn go_on(&mut self, cpu: CpuId, t: Thread) {
         match self.actors[t].work {
-            Work::Run(Nanos::ZERO) | Work::Next => self.next_step(cpu, t),
-            Work::Run(left) => self.user_until(cpu, self.now + left),
-            Work::Until(at) if at <= self.now => self.next_step(cpu, t),
+            Work::Run(Nanos::ZERO, None) => self.next_part(cpu, t, 0),
+            Work::Run(Nanos::ZERO, Some(call)) => self.call(cpu, t, call),
+            Work::Next(input) => self.next_part(cpu, t, input),
+            Work::Run(left, _) => self.user_until(cpu, self.now + left),
+            Work::Until(at) if at <= self.now => self.next_part(cpu, t, 0),
             Work::Until(at) => self.user_until(cpu, at),
             Work::Asleep | Work::Gone => self.reschedule(cpu, 1),
         }
@@ -29,15 +35,26 @@ impl History {
 
     pub(super) fn user_end(&mut self, cpu: CpuId) {
         self.stop_user(cpu);
-        if let Some(t) = self.q.running(cpu) {
+        if let Some(t) = self.design.running(cpu) {
             self.go_on(cpu, t);
+        }
+    }
+
+    /// The next part of the thread's step, or its next step.
+    fn next_part(&mut self, cpu: CpuId, t: Thread, input: isize) {
+        match self.actors[t].op.take() {
+            Some(op) => self.advance(cpu, t, op, input),
+            None => self.next_step(cpu, t),
         }
     }
 
     fn next_step(&mut self, cpu: CpuId, t: Thread) {
         let actor = &mut self.actors[t];
-        if matches!(actor.work, Work::Until(_)) {
-            actor.result = actor.used.since(actor.used_before).0 as isize;
+        match actor.work {
+            Work::Until(_) => actor.result = actor.used.since(actor.used_before).0 as isize,
+            Work::Next(result) => actor.result = result,
+            // Some computation, or the end of a step with several parts, which has left its result.
+            _ => {}
         }
         let (tid, result) = (Self::tid_of(t), actor.result);
         let (machine, run_time, rng) = (&self.machine, actor.used, &mut self.user_rng);
@@ -45,29 +62,152 @@ impl History {
         let step = actor.program.next(&mut view);
         actor.result = 0;
         actor.used_before = actor.used;
+        self.begin_step(cpu, t, step);
+    }
+
+    fn begin_step(&mut self, cpu: CpuId, t: Thread, step: Step) {
         let call = self.config.cost.call;
         match step {
-            Step::Compute(n) => actor.work = Work::Run(n.max(Nanos(1))),
-            Step::ComputeUntil(at) => actor.work = Work::Until(at),
-            Step::Sleep(n) => return self.wait(cpu, t, Some(self.now + n)),
-            Step::SleepUntil(at) => return self.wait(cpu, t, Some(at)),
+            Step::Compute(n) => self.use_cpu(cpu, t, n.max(Nanos(1)), None),
+            Step::ComputeUntil(at) => {
+                self.actors[t].work = Work::Until(at);
+                self.go_on(cpu, t);
+            }
+            Step::Sleep(n) => self.wait(cpu, t, None, Some(self.now + n)),
+            Step::SleepUntil(at) => self.wait(cpu, t, None, Some(at)),
             Step::Exit => {
-                actor.work = Work::Gone;
+                self.actors[t].work = Work::Gone;
                 self.alive -= 1;
-                return self.reschedule(cpu, call);
+                self.reschedule(cpu, call);
+            }
+            Step::Yield if self.design.give_way(cpu, self.now) => {
+                self.actors[t].work = Work::Next(0);
+                self.reschedule(cpu, call);
             }
             Step::SetAffinity(Who::Me, mask) => {
-                self.q.set_mask(t, mask);
-                return self.reschedule(cpu, call);
+                self.design.set_mask(t, mask);
+                self.actors[t].work = Work::Next(0);
+                self.reschedule(cpu, call);
             }
-            Step::Barrier(b) => return self.meet(cpu, t, b.addr, b.parties as usize),
-            other => return self.fail_at(&other),
+            Step::SetPolicy(Who::Me, attr) => {
+                self.actors[t].work = Work::Next(0);
+                match self.design.set_attr(t, &attr, self.now) {
+                    Ok(()) => self.actors[t].attr = attr,
+                    Err(why) => drop(self.broken.get_or_insert(why)),
+                }
+                self.reschedule(cpu, call);
+            }
+            Step::Clone(program) => {
+                let attr = self.actors[t].attr;
+                let Some(child) = self.spawn(attr, program, cpu) else { return };
+                self.actors[t].work = Work::Next(Self::tid(child) as isize);
+                self.cpus[cpu.index()].to_wake.push_back(child);
+                self.leave_kernel_later(cpu, call);
+            }
+            Step::Barrier(b) => self.meet(cpu, t, b.addr, b.parties as usize),
+            Step::FutexWait { addr, value, timeout } => self.futex_wait(cpu, t, addr, value, timeout),
+            Step::FutexWake { addr, count } => self.futex_wake(cpu, t, addr, count),
+            Step::Lock(_) | Step::Unlock(_) | Step::CondWait(..) | Step::CondSignal(_) | Step::CondBroadcast(_) => {
+                self.start(cpu, t, step)
+            }
+            other => self.fail_at(&other),
         }
+    }
+
+    /// Begins a step that consists of memory accesses and futex calls.
+    fn start(&mut self, cpu: CpuId, t: Thread, step: Step) {
+        let op = self.with_env(cpu, t, |env| Op::begin(step, env));
+        self.advance(cpu, t, op, 0);
+    }
+
+    fn advance(&mut self, cpu: CpuId, t: Thread, mut op: Op, input: isize) {
+        let micro = self.with_env(cpu, t, |env| op.advance(input, env));
+        // The owners of mutexes are as the programs see them: a violation is theirs, or the machine's.
+        if let Some(what) = self.owners.broken.take() {
+            self.broken.get_or_insert(what);
+        }
+        let actor = &mut self.actors[t];
+        let debt = Nanos(std::mem::take(&mut actor.debt).max(1));
+        match micro {
+            Micro::Run(n) => self.use_cpu_in(cpu, t, op, (n + debt, None)),
+            Micro::Call(call) => self.use_cpu_in(cpu, t, op, (debt, Some(call))),
+            Micro::Until(at) => {
+                (actor.op, actor.work) = (Some(op), Work::Until(at));
+                self.go_on(cpu, t);
+            }
+            Micro::Done(result) => {
+                actor.result = result;
+                self.use_cpu(cpu, t, debt, None);
+            }
+        }
+    }
+
+    fn use_cpu_in(&mut self, cpu: CpuId, t: Thread, op: Op, (span, call): (Nanos, Option<Call>)) {
+        self.actors[t].op = Some(op);
+        self.use_cpu(cpu, t, span, call);
+    }
+
+    fn use_cpu(&mut self, cpu: CpuId, t: Thread, span: Nanos, then: Option<Call>) {
+        self.actors[t].work = Work::Run(span, then);
         self.go_on(cpu, t);
     }
 
-    fn wait(&mut self, cpu: CpuId, t: Thread, until: Option<Nanos>) {
+    fn with_env<R>(&mut self, cpu: CpuId, t: Thread, f: impl FnOnce(&mut Env<'_>) -> R) -> R {
+        let actor = &mut self.actors[t];
+        let mut env = Env {
+            machine: &self.machine,
+            tid: Self::tid_of(t),
+            pid: PID,
+            cpu,
+            scratch: 0,
+            used: actor.used,
+            debt: actor.debt,
+            costs: (self.config.cost.atomic, self.config.cost.line),
+            children: &mut self.children,
+            owners: &mut self.owners,
+        };
+        let result = f(&mut env);
+        actor.debt = env.debt;
+        result
+    }
+
+    /// A system call of a step that has several parts: only futexes are used by those that are known here.
+    fn call(&mut self, cpu: CpuId, t: Thread, call: Call) {
+        let [addr, op, value, timeout, ..] = call.args;
+        match op as u32 & FUTEX_CMD_MASK {
+            FUTEX_WAIT if call.nr == abi::nr::FUTEX && timeout == 0 => {
+                self.futex_wait(cpu, t, addr, value as u32, None);
+            }
+            FUTEX_WAKE if call.nr == abi::nr::FUTEX => self.futex_wake(cpu, t, addr, value as u32),
+            _ => self.fail_at(&Step::Call(call)),
+        }
+    }
+
+    fn futex_wait(&mut self, cpu: CpuId, t: Thread, addr: u64, value: u32, timeout: Option<Nanos>) {
+        match self.machine.word(addr, Access::Load) {
+            Ok(word) if word == value => {
+                self.waiters.entry(addr).or_default().push_back(t);
+                self.wait(cpu, t, Some(addr), timeout.map(|span| self.now + span));
+            }
+            other => {
+                let error = if other.is_ok() { Errno::EAGAIN } else { Errno::EFAULT };
+                self.actors[t].work = Work::Next(error.to_ret());
+                self.leave_kernel_later(cpu, self.config.cost.call);
+            }
+        }
+    }
+
+    fn futex_wake(&mut self, cpu: CpuId, t: Thread, addr: u64, count: u32) {
+        let waiters = self.waiters.entry(addr).or_default();
+        let woken = waiters.len().min(count as usize);
+        self.cpus[cpu.index()].to_wake.extend(waiters.drain(..woken));
+        self.actors[t].work = Work::Next(woken as isize);
+        self.leave_kernel_later(cpu, self.config.cost.call);
+    }
+
+    fn wait(&mut self, cpu: CpuId, t: Thread, addr: Option<u64>, until: Option<Nanos>) {
         self.actors[t].work = Work::Asleep;
+        self.actors[t].waits_for = addr;
         if let Some(until) = until {
             self.sleep(t, until);
         }
@@ -76,14 +216,13 @@ impl History {
 
     /// The last thread to arrive wakes the others, one by one, before it continues.
     fn meet(&mut self, cpu: CpuId, t: Thread, barrier: u64, parties: usize) {
-        let waiters = self.barriers.entry(barrier).or_default();
+        let waiters = self.waiters.entry(barrier).or_default();
         if waiters.len() + 1 < parties {
-            waiters.push(t);
-            return self.wait(cpu, t, None);
+            waiters.push_back(t);
+            return self.wait(cpu, t, Some(barrier), None);
         }
         let waiters = std::mem::take(waiters);
-        self.actors[t].work = Work::Next;
-        self.actors[t].result = 1;
+        self.actors[t].work = Work::Next(1);
         self.cpus[cpu.index()].to_wake.extend(waiters);
         self.leave_kernel_later(cpu, self.config.cost.call);
     }

@@ -2,10 +2,12 @@
 //! mutex and two condition variables. Nothing but waiting and waking.
 
 use super::Options;
+use crate::history::Threads;
 use crate::report::Report;
 use crate::user::{Cond, Mutex, Program, Step, View};
 use crate::world::Setup;
 use ids::Nanos;
+use sched::Attr;
 use std::collections::VecDeque;
 
 /// Senders, and receivers, of a group.
@@ -27,17 +29,17 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let groups = options.threads.unwrap_or(cpus.div_ceil(2));
     let messages = options.rounds.unwrap_or(20);
     let mut setup = Setup::new(options.config(seed, cpus));
-    let mut programs: Vec<Box<dyn Program>> = Vec::new();
+    let mut programs = Threads::new();
     for _ in 0..groups {
         let queues: Vec<Queue> = (0..SIDE)
             .map(|_| Queue { mutex: setup.mutex(), filled: setup.cond(), emptied: setup.cond(), count: setup.words(1) })
             .collect();
         for &q in &queues {
-            programs.push(transfer(vec![q], SIDE as u32 * messages, false));
-            programs.push(transfer(queues.clone(), messages * SIDE as u32, true));
+            programs.push((Attr::DEFAULT, transfer(vec![q], SIDE as u32 * messages, false)));
+            programs.push((Attr::DEFAULT, transfer(queues.clone(), messages * SIDE as u32, true)));
         }
     }
-    let out = setup.threads(programs).run();
+    let out = super::run(setup, options.policy, programs);
     let mut report = Report::new("hackbench", seed, cpus, out);
     let total = groups * SIDE * SIDE * messages as usize;
     report.value("messages", total as f64, "");

@@ -10,8 +10,12 @@ pub mod schbench;
 
 use crate::config::{Config, Plant};
 use crate::cost::Cost;
+use crate::history::{History, Threads};
 use crate::report::Report;
 use crate::swarm;
+use crate::user::{Program, with};
+use crate::world::{Outcome, Setup};
+use sched::Attr;
 
 /// A user's choices for a run.
 #[derive(Clone, Debug)]
@@ -24,7 +28,7 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// How many times as long the programs of `swarm` are: 1 for some 1,500 events.
     pub length: u64,
-    /// The balancer of real-time threads.
+    /// The scheduler.
     pub policy: Policy,
     /// A planted bug.
     pub plant: Option<Plant>,
@@ -34,7 +38,7 @@ pub struct Options {
     pub record: bool,
 }
 
-/// The balancer of real-time threads between CPUs.
+/// The scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// The product's kernel and scheduler.
@@ -47,11 +51,52 @@ pub enum Policy {
     Both,
     /// The patch with a push that goes around instead of the pull, as from 2015 (RT_PUSH_IPI).
     Roaming,
+    /// Linux's Completely Fair Scheduler.
+    Cfs,
+    /// Linux's present fair scheduler.
+    Eevdf,
+}
+
+/// Threads of which a scheduler knows only these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Real-time threads.
+    RealTime,
+    /// Fair threads.
+    Fair,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 5] = [Policy::Entresol, Policy::Passive, Policy::Active, Policy::Both, Policy::Roaming];
+    pub const ALL: [Policy; 7] =
+        [Policy::Entresol, Policy::Passive, Policy::Active, Policy::Both, Policy::Roaming, Policy::Cfs, Policy::Eevdf];
+
+    /// Those that know threads of this class, ours first.
+    pub fn of(class: Class) -> impl DoubleEndedIterator<Item = Policy> + Clone {
+        Policy::ALL.into_iter().filter(move |policy| policy.class().is_none_or(|known| known == class))
+    }
+
+    /// Where it comes from, in a few words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Policy::Entresol => "Entresol: its own kernel on simulated CPUs",
+            Policy::Passive => "before the patch, rebuilt",
+            Policy::Active => "the patch, rebuilt",
+            Policy::Both => "the patch with the old balance left on, rebuilt",
+            Policy::Roaming => "the patch, the pull turned round (RT_PUSH_IPI, 2015), rebuilt",
+            Policy::Cfs => "the last Linux with it, rebuilt",
+            Policy::Eevdf => "as of Linux 6.12, rebuilt",
+        }
+    }
+
+    /// The threads that it knows; `None`: all.
+    pub const fn class(self) -> Option<Class> {
+        match self {
+            Policy::Entresol => None,
+            Policy::Passive | Policy::Active | Policy::Both | Policy::Roaming => Some(Class::RealTime),
+            Policy::Cfs | Policy::Eevdf => Some(Class::Fair),
+        }
+    }
 
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
@@ -61,19 +106,23 @@ impl Policy {
             Policy::Active => "2007-push-pull",
             Policy::Both => "2007-both",
             Policy::Roaming => "2015-roaming-push",
+            Policy::Cfs => "cfs-6.5",
+            Policy::Eevdf => "eevdf-6.12",
         }
     }
+}
 
-    /// The historic design; `None`: ours.
-    pub(crate) fn historic(self) -> Option<Box<dyn lab::rt_balance::RtBalance>> {
-        match self {
-            Policy::Entresol => None,
-            Policy::Passive => Some(Box::new(lab::rt_balance::Passive)),
-            Policy::Active => Some(Box::new(lab::rt_balance::Active)),
-            Policy::Both => Some(Box::new(lab::rt_balance::Both)),
-            Policy::Roaming => Some(Box::new(lab::rt_balance::Roaming::default())),
-        }
+/// Runs these threads under a policy.
+pub(crate) fn run(setup: Setup, policy: Policy, threads: Threads) -> Outcome {
+    match policy.design(setup.config()) {
+        Some(design) => History::new(setup, design, threads).run(),
+        None => setup.threads(threads.into_iter().map(ours).collect()).run(),
     }
+}
+
+/// A thread of our machine, which sets its policy itself unless it has the one that it starts with.
+pub(crate) fn ours((attr, program): (Attr, Box<dyn Program>)) -> Box<dyn Program> {
+    if attr == Attr::DEFAULT { program } else { with(attr, None, program) }
 }
 
 impl Default for Options {
@@ -110,8 +159,8 @@ pub struct Scenario {
     pub threads: Option<&'static str>,
     /// The default number of rounds, in words; `None`: it cannot be chosen.
     pub rounds: Option<&'static str>,
-    /// Whether historic policies can run it.
-    pub historic: bool,
+    /// The class of its threads, if all are of one: policies that know only those can run it.
+    pub class: Option<Class>,
     /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
     pub machine: bool,
     /// Runs it on this many CPUs.
@@ -127,7 +176,7 @@ pub fn scenarios() -> &'static [Scenario] {
                     is pinned to another CPU each time",
             threads: Some("CPUs + 1"),
             rounds: Some("50"),
-            historic: true,
+            class: Some(Class::RealTime),
             machine: true,
             run: rt_migrate::run,
         },
@@ -137,7 +186,7 @@ pub fn scenarios() -> &'static [Scenario] {
                     queue on a few of them: what pulling costs who has nothing to do with it",
             threads: Some("CPUs / 4 that queue"),
             rounds: Some("20 of 1 ms"),
-            historic: true,
+            class: Some(Class::RealTime),
             machine: true,
             run: rt_storm::run,
         },
@@ -146,7 +195,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Periodic real-time threads with rate-monotonic priorities at 70 % load: response times and misses",
             threads: Some("3 × CPUs"),
             rounds: Some("20 periods of 10 ms"),
-            historic: false,
+            class: None,
             machine: true,
             run: periodic::run,
         },
@@ -155,7 +204,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Message threads wake workers that compute: wake-up latency of fair threads",
             threads: Some("2 × CPUs workers for each of 2 messengers"),
             rounds: Some("50 messages a worker"),
-            historic: false,
+            class: Some(Class::Fair),
             machine: true,
             run: schbench::run,
         },
@@ -164,7 +213,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Groups of senders and receivers pass messages through full and empty queues: throughput of wake-ups",
             threads: Some("CPUs / 2 groups of 10"),
             rounds: Some("20 messages a pair"),
-            historic: false,
+            class: Some(Class::Fair),
             machine: true,
             run: hackbench::run,
         },
@@ -173,7 +222,7 @@ pub fn scenarios() -> &'static [Scenario] {
             about: "Random threads of all policies under random disturbances; CPUs and costs are the seed's",
             threads: None,
             rounds: None,
-            historic: false,
+            class: None,
             machine: false,
             run: run_swarm,
         },

@@ -7,9 +7,9 @@
 //! and is preempted at once is fine.)
 
 use super::Options;
-use crate::history::History;
+use crate::history::Threads;
 use crate::report::{Report, Samples, Table};
-use crate::user::{Barrier, Program, Step, View, Who, with};
+use crate::user::{Barrier, Program, Step, View, Who};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
@@ -43,26 +43,17 @@ struct Log {
 pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let threads = options.threads.unwrap_or(cpus + 1);
     let rounds = options.rounds.unwrap_or(ROUNDS);
-    let config = options.config(seed, cpus);
     let log = Rc::new(RefCell::new(Log::default()));
-    let out = match options.policy.historic() {
-        None => {
-            let mut setup = Setup::new(config);
-            let [start, end] = [0; 2].map(|_| setup.barrier(threads as u32 + 1));
-            let all = everybody(&log, threads, rounds, cpus, start, end);
-            setup.threads(all.into_iter().map(|(p, program)| with(Attr::fifo(p), None, program)).collect()).run()
-        }
-        Some(balance) => {
-            let [start, end] = [64, 128].map(|addr| Barrier { addr, parties: threads as u32 + 1 });
-            History::new(config, balance, everybody(&log, threads, rounds, cpus, start, end)).run()
-        }
-    };
+    let mut setup = Setup::new(options.config(seed, cpus));
+    let [start, end] = [0; 2].map(|_| setup.barrier(threads as u32 + 1));
+    let all = everybody(&log, threads, rounds, cpus, start, end);
+    let out = super::run(setup, options.policy, all);
     let mut report = Report::new("rt-migrate", seed, cpus, out);
     judge(&log.borrow(), &mut report, threads);
     report
 }
 
-/// The threads in ascending priority, and the parent; each with its priority.
+/// The threads in ascending priority, and the parent; each with its attributes.
 fn everybody(
     log: &Rc<RefCell<Log>>,
     threads: usize,
@@ -70,13 +61,13 @@ fn everybody(
     cpus: usize,
     start: Barrier,
     end: Barrier,
-) -> Vec<(u8, Box<dyn Program>)> {
-    let mut all: Vec<(u8, Box<dyn Program>)> = Vec::new();
+) -> Threads {
+    let mut all = Threads::new();
     for i in 0..threads {
         let pin = (i + 1 == threads).then_some(cpus);
-        all.push((priority(i, threads), worker(log.clone(), i, rounds, pin, start, end)));
+        all.push((Attr::fifo(priority(i, threads)), worker(log.clone(), i, rounds, pin, start, end)));
     }
-    all.push((priority(threads, threads), parent(log.clone(), threads, rounds, start, end)));
+    all.push((Attr::fifo(priority(threads, threads)), parent(log.clone(), threads, rounds, start, end)));
     all
 }
 

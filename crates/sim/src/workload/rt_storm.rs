@@ -4,9 +4,9 @@
 //! the locks of the overloaded queues, and threads woken meanwhile wait for those locks.
 
 use super::Options;
-use crate::history::History;
+use crate::history::{History, Threads};
 use crate::report::{Report, Samples};
-use crate::user::{Program, Step, View, Who, with};
+use crate::user::{Program, Step, View, Who};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
@@ -37,16 +37,13 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let begin = Nanos((cpus as u64 * A_START.0).next_multiple_of(PERIOD.0));
     let span = (begin, begin + Nanos(PERIOD.0 * u64::from(options.rounds.unwrap_or(ROUNDS))));
     let log = Rc::new(RefCell::new(Log::default()));
-    let high = (0..cpus).map(|c| (HIGH, woken(log.clone(), CpuId(c as u16), span)));
-    let all: Vec<(u8, Box<dyn Program>)> = high.chain((0..low).map(|_| (LOW, queued(log.clone(), span)))).collect();
-    let config = options.config(seed, cpus);
-    let (out, lock_waits) = match options.policy.historic() {
-        None => {
-            let all = all.into_iter().map(|(p, program)| with(Attr::fifo(p), None, program)).collect();
-            (Setup::new(config).threads(all).run(), None)
-        }
-        Some(balance) => {
-            let mut machine = History::new(config, balance, all);
+    let high = (0..cpus).map(|c| (Attr::fifo(HIGH), woken(log.clone(), CpuId(c as u16), span)));
+    let all: Threads = high.chain((0..low).map(|_| (Attr::fifo(LOW), queued(log.clone(), span)))).collect();
+    let setup = Setup::new(options.config(seed, cpus));
+    let (out, lock_waits) = match options.policy.design(setup.config()) {
+        None => (setup.threads(all.into_iter().map(super::ours).collect()).run(), None),
+        Some(design) => {
+            let mut machine = History::new(setup, design, all);
             (machine.run(), Some(machine.lock_waits))
         }
     };

@@ -2,10 +2,12 @@
 //! message. The result is how long a woken worker waits for a CPU. Only waiting workers get messages.
 
 use super::Options;
+use crate::history::Threads;
 use crate::report::{Report, Samples};
 use crate::user::{Program, Step, View};
 use crate::world::Setup;
 use ids::Nanos;
+use sched::Attr;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -24,17 +26,17 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let rounds = options.rounds.unwrap_or(50);
     let mut setup = Setup::new(options.config(seed, cpus));
     let latency = Rc::new(RefCell::new(Samples::default()));
-    let mut programs: Vec<Box<dyn Program>> = Vec::new();
+    let mut programs = Threads::new();
     for _ in 0..MESSENGERS {
         // One word for each worker, and the time at which its message was sent.
         let boxes: Vec<u64> = (0..workers).map(|_| setup.words(1)).collect();
         let sent = Rc::new(RefCell::new(vec![Nanos::ZERO; workers]));
         for (i, &word) in boxes.iter().enumerate() {
-            programs.push(worker(latency.clone(), sent.clone(), i, word, rounds));
+            programs.push((Attr::DEFAULT, worker(latency.clone(), sent.clone(), i, word, rounds)));
         }
-        programs.push(messenger(sent, boxes, rounds));
+        programs.push((Attr::DEFAULT, messenger(sent, boxes, rounds)));
     }
-    let out = setup.threads(programs).run();
+    let out = super::run(setup, options.policy, programs);
     let mut report = Report::new("schbench", seed, cpus, out);
     latency.borrow().report("wake-up", &mut report);
     report

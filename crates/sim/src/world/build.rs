@@ -52,6 +52,15 @@ impl Setup {
         Barrier { addr: self.words(2), parties }
     }
 
+    /// The machine that is set up.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn into_parts(self) -> (SimMachine, Config) {
+        (self.machine, self.config)
+    }
+
     /// A world whose main thread starts these threads, joins them and exits.
     pub fn threads(self, programs: Vec<Box<dyn Program>>) -> World {
         self.main(start_and_join(programs))

@@ -18,7 +18,7 @@ pub use json::Wrong;
 use super::Options;
 use crate::cost::Cost;
 use crate::report::{Report, Samples, Table};
-use crate::user::{Barrier, Cond, Mutex, Program};
+use crate::user::{Barrier, Cond, Mutex};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
@@ -165,6 +165,12 @@ impl Workload {
         }
     }
 
+    /// Whether no thread is ever a real-time one, or gets the priority of one: fair schedulers can run it then.
+    pub fn is_fair(&self) -> bool {
+        let phases = |task: &Task| task.phases.iter().filter_map(|phase| phase.attr).all(|attr| attr.policy.is_fair());
+        !self.pi && self.tasks.iter().all(|task| task.attr.policy.is_fair() && phases(task))
+    }
+
     /// When the run ends, even if threads still wait. One without a duration must end by itself.
     pub fn duration(&self) -> Option<Nanos> {
         self.duration
@@ -234,9 +240,9 @@ impl Workload {
         }
         let mut setup = Setup::new(config);
         let shared = Rc::new(self.share(&mut setup, options.cost.clone()));
-        let programs = self.threads(cpus).into_iter().map(|thread| thread::Simulated::program(thread, &shared));
-        let programs: Vec<Box<dyn Program>> = programs.collect();
-        let out = setup.threads(programs).run();
+        let program = |thread| (Attr::DEFAULT, thread::Simulated::program(thread, &shared));
+        let threads = self.threads(cpus).into_iter().map(program).collect();
+        let out = super::run(setup, options.policy, threads);
         let mut report = Report::new(name, seed, cpus, out);
         let seen = self.rows().into_iter().zip(&shared.seen).map(|((name, attr), seen)| (name, attr, seen.take()));
         let seen: Vec<_> = seen.collect();
