@@ -12,6 +12,8 @@ const ALL_KINDS: &str = r#"{ "tasks": {
     "walker": { "loop": 3, "phases": { "here": { "loop": 2, "cpus": [0], "run": 100, "sleep": 50 },
                                        "there": { "runtime": 100, "yield": "", "fork": "helper" } } },
     "helper": { "instance": 0, "loop": 2, "mem": 10000, "iorun": 10000, "sleep": 50 },
+    "poster": { "loop": 3, "sem_post": "s", "sem_post": "s", "sleep": 100 },
+    "taker": { "loop": 6, "sem_wait": "s", "run": 10 },
     "ticker": { "loop": 4, "run": 10, "timer": { "ref": "unique", "period": 5000, "mode": "absolute" } } } }"#;
 
 fn entresol(arguments: &[&str]) -> Output {

@@ -197,7 +197,7 @@ fn a_wrong_rt_app_file_is_refused_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = path(&folder, "app.json");
     for (text, line, expected) in [
-        (APP.replace("\"run\"", "\"taskgroup\""), 3, "\"taskgroup\" is not built here: expected an event"),
+        (APP.replace("\"run\"", "\"memrun\""), 3, "\"memrun\" is not built here, because its time is that of caches"),
         (APP.replace("0.2 }", "0.2"), 5, "expected a comma or '}'"),
         (APP.replace("\"loop\"", "\"cpus\": [7], \"loop\""), 3, "CPU 7: expected one of 0 to 3"),
     ] {

@@ -19,6 +19,7 @@ pub(super) fn run(request: &RunArguments) -> anyhow::Result<i32> {
     );
     plan.options.check = !request.no_check;
     let files = Files::new(request.trace.as_deref(), request.html.as_deref())?;
+    plan.what.notes().iter().for_each(|note| tool::style::remark(&format!("{}: {note}", request.scenario)));
     let report = plan.run(request.seed, files.wanted());
     files.write(&report)?;
     if request.json {

@@ -112,6 +112,14 @@ impl What {
         Ok(What::File { name: name.to_owned(), text, workload })
     }
 
+    /// What an rt-app file says without effect.
+    pub(super) fn notes(&self) -> &[String] {
+        match self {
+            What::Named(_) => &[],
+            What::File { workload, .. } => workload.notes(),
+        }
+    }
+
     /// Refuses options that this workload cannot follow: silently ignored, they would mislead.
     fn refuse(&self, choice: &Choice) -> anyhow::Result<()> {
         let s = match self {

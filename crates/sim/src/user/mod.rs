@@ -37,6 +37,10 @@ pub struct Barrier {
     pub parties: u32,
 }
 
+/// A semaphore: two words, its value and the number of threads that wait for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Semaphore(pub u64);
+
 /// Which thread a call is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Who {
@@ -93,6 +97,10 @@ pub enum Step {
     CondBroadcast(Cond),
     /// Waits until all have come. Yields 1 in the last to come, else 0.
     Barrier(Barrier),
+    /// Decrements a semaphore as soon as it is above zero.
+    SemaphoreWait(Semaphore),
+    /// Increments it, and wakes one thread that waits for it.
+    SemaphorePost(Semaphore),
     /// A system call in which the host waits for this long, then returns 0.
     Host(Nanos),
     /// `pipe2(2)`. Yields the end to read, and in the upper half the one to write.
@@ -201,6 +209,8 @@ impl std::fmt::Debug for Step {
             Step::CondSignal(c) => return write!(f, "CondSignal({:#x})", c.0),
             Step::CondBroadcast(c) => return write!(f, "CondBroadcast({:#x})", c.0),
             Step::Barrier(b) => return write!(f, "Barrier({:#x}, {})", b.addr, b.parties),
+            Step::SemaphoreWait(s) => return write!(f, "SemaphoreWait({:#x})", s.0),
+            Step::SemaphorePost(s) => return write!(f, "SemaphorePost({:#x})", s.0),
             Step::Host(n) => return write!(f, "Host({n:?})"),
             Step::Join(t) => return write!(f, "Join({})", t.0),
             Step::SetPolicy(_, a) => return write!(f, "SetPolicy({:?} {:?})", a.policy, a.rt),

@@ -4,7 +4,7 @@ use super::call;
 use super::env::{Env, Micro, STACK};
 use super::host_ops::HostOp;
 use super::mail_ops::MailOp;
-use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp};
+use super::sync_ops::{BarrierOp, CondOp, LockOp, PiOp, SemaphoreOp};
 use super::{Program, Step};
 use ids::Nanos;
 use kernel::Call;
@@ -31,6 +31,7 @@ pub(crate) enum Op {
     Pi(PiOp),
     Cond(CondOp),
     Barrier(BarrierOp),
+    Semaphore(SemaphoreOp),
     Host(HostOp),
     Mail(MailOp),
     CloneCall {
@@ -65,6 +66,8 @@ impl Op {
             Step::CondSignal(c) => Op::Cond(CondOp::wake(c, 1)),
             Step::CondBroadcast(c) => Op::Cond(CondOp::wake(c, i32::MAX as u32)),
             Step::Barrier(b) => Op::Barrier(BarrierOp::new(b)),
+            Step::SemaphoreWait(s) => Op::Semaphore(SemaphoreOp::wait(s)),
+            Step::SemaphorePost(s) => Op::Semaphore(SemaphoreOp::post(s)),
             Step::Host(n) => Op::Call(call::host(n)),
             Step::Pipe => Op::Host(HostOp::Pipe),
             Step::Send { fd, seq, len } => Op::Host(HostOp::Send { fd, seq, left: len, asked: 0 }),
@@ -143,6 +146,7 @@ impl Op {
             Op::Pi(op) => op.advance(input, env),
             Op::Cond(op) => op.advance(input, env),
             Op::Barrier(op) => op.advance(input, env),
+            Op::Semaphore(op) => op.advance(input, env),
             Op::Host(op) => op.advance(input, env),
             Op::Mail(op) => op.advance(input, env),
             Op::CloneCall { word, call } => {

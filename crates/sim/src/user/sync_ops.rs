@@ -1,8 +1,8 @@
-//! Mutexes, condition variables and barriers as a C library builds them on futexes.
+//! Mutexes, condition variables, barriers and semaphores as a C library builds them on futexes.
 
 use super::call;
 use super::env::{Env, Micro};
-use super::{Barrier, Cond, Mutex};
+use super::{Barrier, Cond, Mutex, Semaphore};
 use abi::futex::{FUTEX_LOCK_PI, FUTEX_UNLOCK_PI};
 
 /// All waiters.
@@ -245,6 +245,63 @@ impl BarrierOp {
                 _ => Micro::Done(0),
             },
             BarrierState::Opened => Micro::Done(1),
+        }
+    }
+}
+
+/// `sem_wait` and `sem_post` with glibc's `new_sem`: a poster adds to the value and calls the kernel only where threads
+/// wait; a waiter sleeps while the value is zero.
+#[derive(Debug)]
+pub(crate) struct SemaphoreOp {
+    semaphore: Semaphore,
+    state: SemaphoreState,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SemaphoreState {
+    Try,
+    /// It is counted among the waiters.
+    Wait,
+    Post,
+    Woken,
+}
+
+impl SemaphoreOp {
+    pub(crate) fn wait(semaphore: Semaphore) -> SemaphoreOp {
+        SemaphoreOp { semaphore, state: SemaphoreState::Try }
+    }
+
+    pub(crate) fn post(semaphore: Semaphore) -> SemaphoreOp {
+        SemaphoreOp { semaphore, state: SemaphoreState::Post }
+    }
+
+    pub(crate) fn advance(&mut self, _input: isize, env: &mut Env<'_>) -> Micro {
+        let (value, waiters) = (self.semaphore.0, self.semaphore.0 + 4);
+        match self.state {
+            SemaphoreState::Try => {
+                if env.update(value, |n| n.checked_sub(1)) > 0 {
+                    return Micro::Done(0);
+                }
+                env.update(waiters, |n| Some(n + 1));
+                self.state = SemaphoreState::Wait;
+                self.advance(0, env)
+            }
+            SemaphoreState::Wait => {
+                if env.update(value, |n| n.checked_sub(1)) > 0 {
+                    env.update(waiters, |n| n.checked_sub(1));
+                    return Micro::Done(0);
+                }
+                Micro::Call(call::futex_wait(env, value, 0, None))
+            }
+            SemaphoreState::Post => {
+                env.update(value, |n| Some(n.wrapping_add(1)));
+                self.state = SemaphoreState::Woken;
+                match env.load(waiters) {
+                    0 => Micro::Done(0),
+                    _ => Micro::Call(call::futex_wake(value, 1)),
+                }
+            }
+            SemaphoreState::Woken => Micro::Done(0),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::memory::Map;
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::user::env::{Children, Owners, STACK};
-use crate::user::{Barrier, Cond, Mutex, Program, Step, View, after};
+use crate::user::{Barrier, Cond, Mutex, Program, Semaphore, Step, View, after};
 use ids::{CpuId, Nanos, Pid, ThreadIdx, Tid};
 use kernel::Kernel;
 use sched::Idle;
@@ -59,6 +59,11 @@ impl Setup {
 
     pub(crate) fn into_parts(self) -> (SimMachine, Config) {
         (self.machine, self.config)
+    }
+
+    /// A semaphore of value zero.
+    pub fn semaphore(&mut self) -> Semaphore {
+        Semaphore(self.words(2))
     }
 
     /// A world whose main thread starts these threads, joins them and exits.

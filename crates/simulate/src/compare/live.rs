@@ -161,8 +161,10 @@ impl Live {
             Action::Signal(c) => s.conds[c].signal(),
             Action::Broadcast(c) => s.conds[c].broadcast(),
             Action::Barrier(b) => drop(s.barriers[b].wait()),
-            Action::Suspend(task) => s.gates[task].wait(),
-            Action::Resume(task) => s.gates[task].open(),
+            Action::SemaphoreWait(n) => s.semaphores[n].wait(),
+            Action::SemaphorePost(n) => s.semaphores[n].post(),
+            Action::Suspend(gate) => s.gates[gate].wait(),
+            Action::Resume(gate) => s.gates[gate].open(),
             Action::Yield => thread::yield_now(),
             // `play` carries these out.
             Action::Memory(_) | Action::Write(_) | Action::Fork(_) | Action::Exit => {}
@@ -215,7 +217,7 @@ fn set_policy(attr: &Attr) -> Result<(), i32> {
     match attr.deadline {
         Some(d) => (raw.runtime, raw.deadline, raw.period) = (d.runtime.0, d.deadline.0, d.period().0),
         None if attr.policy.is_rt() => raw.priority = u32::from(attr.rt.0),
-        None => raw.nice = i32::from(attr.nice.0),
+        None => (raw.nice, raw.runtime) = (i32::from(attr.nice.0), attr.slice.0),
     }
     let bytes = raw.to_bytes();
     // SAFETY: the structure has the size that it says, and the call only reads it.

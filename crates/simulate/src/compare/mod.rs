@@ -72,6 +72,7 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<i32> {
         return Ok(0);
     }
     ensure!(machine::inside().is_none(), "compare runs a side natively, so it cannot itself run inside Entresol");
+    workload.notes().iter().for_each(|note| tool::style::remark(&format!("{path}: {note}")));
     if let Some(file) = &arguments.write {
         create(file)?;
     }

@@ -12,18 +12,19 @@ pub(super) struct Shared {
     pub mutexes: Vec<RawMutex>,
     pub conds: Vec<RawCond>,
     pub barriers: Vec<Barrier>,
-    /// By task.
+    pub semaphores: Vec<RawSemaphore>,
     pub gates: Vec<Gate>,
 }
 
 impl Shared {
     pub fn new(workload: &Workload) -> Shared {
-        let Objects { mutexes, pi, conds, barriers, tasks } = workload.objects();
+        let Objects { mutexes, pi, conds, barriers, semaphores, gates } = workload.objects();
         Shared {
             mutexes: (0..mutexes).map(|_| RawMutex::new(pi)).collect(),
             conds: (0..conds).map(|_| RawCond::new()).collect(),
             barriers: (0..barriers).map(|b| Barrier::new(workload.parties(b) as usize)).collect(),
-            gates: (0..tasks).map(|_| Gate::default()).collect(),
+            semaphores: (0..semaphores).map(|_| RawSemaphore::new()).collect(),
+            gates: (0..gates).map(|_| Gate::default()).collect(),
         }
     }
 }
@@ -100,7 +101,38 @@ impl RawCond {
     }
 }
 
-/// The suspended threads of a task: each waits until the next time that the task is resumed.
+/// A semaphore.
+pub(super) struct RawSemaphore(Box<UnsafeCell<libc::sem_t>>);
+
+// SAFETY: a semaphore is made to be used by several threads.
+unsafe impl Sync for RawSemaphore {}
+// SAFETY: as above; it is boxed, so it does not move.
+unsafe impl Send for RawSemaphore {}
+
+impl RawSemaphore {
+    /// One of value zero.
+    fn new() -> RawSemaphore {
+        let mut semaphore = MaybeUninit::uninit();
+        // SAFETY: it is initialised here, and one that nobody has waited for may be moved.
+        let semaphore = unsafe {
+            libc::sem_init(semaphore.as_mut_ptr(), 0, 0);
+            semaphore.assume_init()
+        };
+        RawSemaphore(Box::new(UnsafeCell::new(semaphore)))
+    }
+
+    pub fn wait(&self) {
+        // SAFETY: it is initialised and does not move. A signal interrupts it, which is its only error.
+        while unsafe { libc::sem_wait(self.0.get()) } != 0 {}
+    }
+
+    pub fn post(&self) {
+        // SAFETY: it is initialised and does not move.
+        unsafe { libc::sem_post(self.0.get()) };
+    }
+}
+
+/// Suspended threads: each waits until the next time that they are resumed.
 #[derive(Default)]
 pub(super) struct Gate {
     opened: Mutex<u64>,

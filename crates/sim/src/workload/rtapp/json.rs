@@ -1,5 +1,6 @@
-//! JSON that knows its lines, so that every complaint can name one. As rt-app's reader (json-c) it takes comments;
-//! other than it, it refuses a key that is there twice, because the first would be lost without a word.
+//! JSON that knows its lines, so that every complaint can name one. As rt-app's reader (json-c) it takes comments, a
+//! comma after the last member, texts in single quotes, and true, false and null in any case. As rt-app's workgen it
+//! takes a key twice, and one without a value; where that makes sense is the parser's matter.
 
 use std::fmt;
 
@@ -137,7 +138,7 @@ impl Parser {
         let value = match self.peek() {
             Some('{') => self.object(depth)?,
             Some('[') => self.list(depth)?,
-            Some('"') => Value::Text(self.text()?),
+            Some(quote @ ('"' | '\'')) => Value::Text(self.text(quote)?),
             Some(c) if c == '-' || c.is_ascii_digit() => self.number()?,
             Some(c) if c.is_ascii_alphabetic() => self.word()?,
             _ => return self.wrong(&format!("{}: expected a value", self.found())),
@@ -150,24 +151,22 @@ impl Parser {
         let mut members: Vec<(String, Node)> = Vec::new();
         loop {
             self.skip()?;
-            if members.is_empty() && self.peek() == Some('}') {
+            if self.peek() == Some('}') {
                 self.next();
                 return Ok(Value::Object(members));
             }
-            if self.peek() != Some('"') {
+            let Some(quote @ ('"' | '\'')) = self.peek() else {
                 return self.wrong(&format!("{}: expected a key in quotes", self.found()));
-            }
+            };
             let line = self.line;
-            let key = self.text()?;
-            if let Some((_, first)) = members.iter().find(|(other, _)| *other == key) {
-                let what = format!(
-                    "the key \"{key}\" is there twice (first in line {}): expected {key}0, {key}1, …",
-                    first.line
-                );
-                return Wrong::at(line, what);
+            let key = self.text(quote)?;
+            self.skip()?;
+            if matches!(self.peek(), Some(',' | '}')) {
+                members.push((key, Node { line, value: Value::Null }));
+            } else {
+                self.expect(':', "a colon after the key")?;
+                members.push((key, self.value(depth + 1)?));
             }
-            self.expect(':', "a colon after the key")?;
-            members.push((key, self.value(depth + 1)?));
             if self.goes_on('}')? {
                 return Ok(Value::Object(members));
             }
@@ -179,7 +178,7 @@ impl Parser {
         let mut items = Vec::new();
         loop {
             self.skip()?;
-            if items.is_empty() && self.peek() == Some(']') {
+            if self.peek() == Some(']') {
                 self.next();
                 return Ok(Value::List(items));
             }
@@ -202,15 +201,15 @@ impl Parser {
         }
     }
 
-    fn text(&mut self) -> Result<String, Wrong> {
+    fn text(&mut self, quote: char) -> Result<String, Wrong> {
         let begun = self.line;
         self.next();
         let mut text = String::new();
         loop {
             match self.next() {
-                Some('"') => return Ok(text),
+                Some(c) if c == quote => return Ok(text),
                 Some('\\') => match self.next() {
-                    Some(c @ ('"' | '\\' | '/')) => text.push(c),
+                    Some(c @ ('"' | '\'' | '\\' | '/')) => text.push(c),
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
                     other => {
@@ -242,7 +241,7 @@ impl Parser {
             self.at += 1;
         }
         let word: String = self.rest[from..self.at].iter().collect();
-        match word.as_str() {
+        match word.to_ascii_lowercase().as_str() {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
             "null" => Ok(Value::Null),
@@ -266,17 +265,26 @@ mod tests {
     }
 
     #[test]
+    fn what_json_c_and_workgen_take_is_taken() {
+        let node = parse("{ 'a': [1, 2,], \"a\": True, 'b\\'', \"c\", }").unwrap();
+        let Value::Object(members) = node.value else { panic!("an object") };
+        let keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["a", "a", "b'", "c"]);
+        assert!(matches!(&members[0].1.value, Value::List(items) if items.len() == 2));
+        assert_eq!((&members[1].1.value, &members[2].1.value), (&Value::Bool(true), &Value::Null));
+    }
+
+    #[test]
     fn every_mistake_names_its_line_and_what_was_expected() {
         for (text, line, expected) in [
             ("", 1, "expected a value"),
             ("{\n\"a\" 1}", 2, "expected a colon"),
             ("{\"a\": 1\n\"b\": 2}", 2, "expected a comma or '}'"),
-            ("{\"a\": 1,\n}", 2, "expected a key"),
+            ("{\"a\": 1,\n,}", 2, "expected a key"),
             ("{\"a\": [1 2]}", 1, "expected a comma or ']'"),
             ("{\"a\": \"x\n\"}", 1, "closing quote"),
             ("{\"a\": yes}", 1, "expected a value"),
             ("{\"a\": 1e999}", 1, "expected a number"),
-            ("{\"a\": 1,\n\"a\": 2}", 2, "twice (first in line 1)"),
             ("{} {}", 1, "expected nothing more"),
             ("\n/* x", 2, "expected */"),
             ("{\"a\": \"\\q\"}", 1, "expected \\\""),

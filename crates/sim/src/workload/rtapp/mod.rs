@@ -1,9 +1,10 @@
 //! rt-app's JSON files (github.com/scheduler-tools/rt-app, doc/tutorial.txt) as a workload.
 //!
 //! Understood are tasks with instances, policies, priorities, CPUs, delays, loops and phases, and the events run,
-//! runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, fork and yield.
-//! Everything else is refused by its name: a workload that leaves something out is another workload. Times are
-//! microseconds of the simulated CPUs, so rt-app's calibration has no meaning here.
+//! runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, sem_wait,
+//! sem_post, fork and yield. Everything else is refused by its name: a workload that leaves something out is another
+//! workload. What is understood and has no effect here is told by [`Workload::notes`]. Times are microseconds of the
+//! simulated CPUs, so rt-app's calibration has no meaning here.
 //!
 //! A [`script::Script`] says what a thread does next. It knows nothing of how that is done: `thread` does it in the
 //! simulator, and `entresol compare` with real threads.
@@ -18,7 +19,7 @@ pub use json::Wrong;
 use super::Options;
 use crate::cost::Cost;
 use crate::report::{Report, Samples, Table};
-use crate::user::{Barrier, Cond, Mutex};
+use crate::user::{Barrier, Cond, Mutex, Semaphore};
 use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
@@ -40,7 +41,12 @@ pub struct Workload {
     mutexes: usize,
     conds: usize,
     barriers: usize,
-    timers: usize,
+    semaphores: usize,
+    gates: usize,
+    /// Which timers are absolute.
+    timers: Arc<[bool]>,
+    /// What has no effect.
+    notes: Vec<String>,
 }
 
 /// How many objects of each kind the threads of a workload share.
@@ -54,8 +60,10 @@ pub struct Objects {
     pub conds: usize,
     /// Barriers.
     pub barriers: usize,
-    /// Tasks, each of which may be suspended and resumed.
-    pub tasks: usize,
+    /// Semaphores, of value zero at the beginning.
+    pub semaphores: usize,
+    /// Gates, at which threads suspend until they are resumed.
+    pub gates: usize,
 }
 
 /// A thread of a workload before it begins.
@@ -89,7 +97,8 @@ struct Task {
 
 #[derive(Clone, Debug)]
 struct Phase {
-    loops: u32,
+    /// `None`: until the end of the run.
+    loops: Option<u32>,
     cpus: Vec<(u16, usize)>,
     /// The thread's attributes from here on, if they change.
     attr: Option<Attr>,
@@ -103,14 +112,13 @@ enum Event {
     /// Computes until this much time has passed.
     RunFor(Nanos),
     Sleep(Nanos),
-    /// Waits for the next period. An absolute timer catches up after a delay, a relative one starts over.
+    /// Waits for the next period. A period of zero is over at once.
     Timer {
         /// Its number.
         timer: usize,
         /// Each thread has its own timer.
         unique: bool,
         period: Nanos,
-        absolute: bool,
     },
     Lock(usize),
     Unlock(usize),
@@ -120,8 +128,12 @@ enum Event {
     Signal(usize),
     Broadcast(usize),
     Barrier(usize),
-    /// By the name of its task, or another's.
-    Suspend(Option<String>),
+    SemaphoreWait(usize),
+    SemaphorePost(usize),
+    /// At a gate.
+    Suspend(usize),
+    /// All threads at a gate.
+    Resume(usize),
     /// Writes so many bytes of memory.
     Memory(u64),
     /// Writes so many bytes to `/dev/null`.
@@ -131,8 +143,6 @@ enum Event {
         task: String,
         line: usize,
     },
-    /// All threads of the task of that name.
-    Resume(String),
     Yield,
 }
 
@@ -146,8 +156,9 @@ struct Shared {
     mutexes: Vec<Mutex>,
     conds: Vec<Cond>,
     barriers: Vec<Barrier>,
-    /// By task: the word that its suspended threads wait on.
-    suspended: Vec<u64>,
+    semaphores: Vec<Semaphore>,
+    /// The words that suspended threads wait on.
+    gates: Vec<u64>,
 }
 
 impl Workload {
@@ -176,6 +187,11 @@ impl Workload {
         self.duration
     }
 
+    /// What is in the file and has no effect here, or not rt-app's: a sentence for each, with its line.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// The objects that its threads share.
     pub fn objects(&self) -> Objects {
         Objects {
@@ -183,7 +199,8 @@ impl Workload {
             pi: self.pi,
             conds: self.conds,
             barriers: self.barriers,
-            tasks: self.tasks.len(),
+            semaphores: self.semaphores,
+            gates: self.gates,
         }
     }
 
@@ -199,7 +216,7 @@ impl Workload {
         let threads = self.tasks.iter().map(|task| task.instances).sum();
         let common = Arc::new(Common {
             tasks: self.tasks.clone(),
-            timers: Timers::new(self.timers),
+            timers: Timers::new(&self.timers),
             buffer: self.buffer,
             end: self.duration,
             threads,
@@ -267,7 +284,8 @@ impl Workload {
             mutexes: (0..self.mutexes).map(|_| setup.mutex()).collect(),
             conds: (0..self.conds).map(|_| setup.cond()).collect(),
             barriers: (0..self.barriers).map(|b| setup.barrier(self.parties(b))).collect(),
-            suspended: self.tasks.iter().map(|_| setup.words(1)).collect(),
+            semaphores: (0..self.semaphores).map(|_| setup.semaphore()).collect(),
+            gates: (0..self.gates).map(|_| setup.words(1)).collect(),
         }
     }
 }
@@ -352,5 +370,7 @@ fn tell(seen: &[(String, Attr, Measured)], report: &mut Report) {
     });
 }
 
+#[cfg(test)]
+mod grammar;
 #[cfg(test)]
 mod tests;

@@ -46,9 +46,13 @@ pub enum Action {
     Broadcast(usize),
     /// Waits at a barrier.
     Barrier(usize),
-    /// Waits until the task is resumed.
+    /// Decrements a semaphore as soon as it is above zero.
+    SemaphoreWait(usize),
+    /// Increments it.
+    SemaphorePost(usize),
+    /// Waits at a gate until it is resumed.
     Suspend(usize),
-    /// Resumes all suspended threads of a task.
+    /// Resumes all threads at a gate.
     Resume(usize),
     /// Writes so many bytes of memory.
     Memory(u64),
@@ -95,22 +99,27 @@ pub(super) struct Common {
     pub forked: Vec<usize>,
 }
 
-/// When each shared timer is due next; 0 for an unused one. Two threads that use one at the same moment may both get
-/// the same period, as in rt-app.
+/// All timers of a file.
 #[derive(Debug)]
-pub struct Timers(Box<[AtomicU64]>);
+pub(super) struct Timers {
+    /// An absolute one catches up after a delay, a relative one starts over.
+    absolute: Arc<[bool]>,
+    /// When each is due next that threads share; 0 for an unused one. Two threads that use one at the same moment may
+    /// both get the same period, as in rt-app.
+    due: Box<[AtomicU64]>,
+}
 
 impl Timers {
-    pub(super) fn new(count: usize) -> Timers {
-        Timers((0..count).map(|_| AtomicU64::new(0)).collect())
+    pub fn new(absolute: &Arc<[bool]>) -> Timers {
+        Timers { absolute: absolute.clone(), due: absolute.iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
     fn due(&self, timer: usize) -> Option<Nanos> {
-        Some(Nanos(self.0[timer].load(Relaxed))).filter(|&due| due != Nanos::ZERO)
+        Some(Nanos(self.due[timer].load(Relaxed))).filter(|&due| due != Nanos::ZERO)
     }
 
     fn set(&self, timer: usize, due: Nanos) {
-        self.0[timer].store(due.0, Relaxed);
+        self.due[timer].store(due.0, Relaxed);
     }
 }
 
@@ -129,9 +138,10 @@ pub struct Script {
     forks: usize,
     /// When each of its own timers is due.
     due: Vec<Option<Nanos>>,
-    /// When its first phase began, and when the present round of a phase did.
+    /// The mutexes that it holds.
+    held: Vec<usize>,
+    /// When its first phase began.
     began: Option<Nanos>,
-    round_began: Nanos,
     /// It waits for this time; what it is late then is its wake-up latency.
     waits_for: Option<Nanos>,
     /// The moment from which its present response time counts.
@@ -153,9 +163,9 @@ impl Script {
             mask,
             narrowed: false,
             forks: 0,
-            due: vec![None; common.timers.0.len()],
+            due: vec![None; common.timers.due.len()],
+            held: Vec::new(),
             began: None,
-            round_began: Nanos::ZERO,
             waits_for: None,
             job: None,
             actions: VecDeque::new(),
@@ -206,11 +216,8 @@ impl Script {
             let (p, done, e) = self.at;
             let phases = &self.common.tasks[self.task].phases;
             let phase = &phases[p];
-            if e == 0 {
-                self.round_began = now;
-                if self.began.is_none() {
-                    (self.began, self.job) = (Some(now), Some(now));
-                }
+            if self.began.is_none() {
+                (self.began, self.job) = (Some(now), Some(now));
             }
             if let (Some(attr), (0, 0)) = (phase.attr, (done, e)) {
                 self.actions.push_back(Action::SetPolicy(attr));
@@ -224,7 +231,9 @@ impl Script {
                 self.at.2 += 1;
                 return Some(event.clone());
             }
-            self.at = if done + 1 < phase.loops { (p, done + 1, 0) } else { (p + 1, 0, 0) };
+            // One without end counts up to a number that it stays at.
+            let goes_on = phase.loops.is_none_or(|loops| done + 1 < loops);
+            self.at = if goes_on { (p, done.saturating_add(1), 0) } else { (p + 1, 0, 0) };
             if self.at.0 == phases.len() {
                 self.at = (0, 0, 0);
                 (seen.loops, seen.ended) = (seen.loops + 1, now);
@@ -242,12 +251,21 @@ impl Script {
                 self.waits_for = Some(now + n);
                 Action::SleepUntil(now + n)
             }
-            Event::Timer { timer, unique, period, absolute } => {
-                return self.timer(timer, unique, period, absolute, now, seen);
+            Event::Timer { timer, unique, period } => return self.timer(timer, unique, period, now, seen),
+            Event::Lock(m) => {
+                self.held.push(m);
+                Action::Lock(m)
             }
-            Event::Lock(m) => Action::Lock(m),
-            Event::Unlock(m) => Action::Unlock(m),
+            Event::Unlock(m) => {
+                self.held.retain(|&held| held != m);
+                Action::Unlock(m)
+            }
             Event::Wait(cond, mutex) => Action::Wait { cond, mutex },
+            // rt-app's manual has it take the mutex itself, its examples take it around the event.
+            Event::Sync(cond, mutex) if self.held.contains(&mutex) => {
+                self.actions.push_back(Action::Signal(cond));
+                Action::Wait { cond, mutex }
+            }
             Event::Sync(cond, mutex) => {
                 let wait = Action::Wait { cond, mutex };
                 self.actions.extend([Action::Lock(mutex), Action::Signal(cond), wait]);
@@ -256,8 +274,10 @@ impl Script {
             Event::Signal(c) => Action::Signal(c),
             Event::Broadcast(c) => Action::Broadcast(c),
             Event::Barrier(b) => Action::Barrier(b),
-            Event::Suspend(task) => Action::Suspend(task.map_or(self.task, |task| self.number_of(&task))),
-            Event::Resume(task) => Action::Resume(self.number_of(&task)),
+            Event::SemaphoreWait(s) => Action::SemaphoreWait(s),
+            Event::SemaphorePost(s) => Action::SemaphorePost(s),
+            Event::Suspend(gate) => Action::Suspend(gate),
+            Event::Resume(gate) => Action::Resume(gate),
             Event::Memory(bytes) => Action::Memory(bytes),
             Event::Write(bytes) => Action::Write(bytes),
             Event::Fork { .. } if self.forks == FORKS_MOST => {
@@ -283,13 +303,18 @@ impl Script {
         }
     }
 
-    /// The first period of an absolute timer begins with the thread's first phase, that of a relative one with the
-    /// round of the phase in which it is used.
-    fn timer(&mut self, timer: usize, unique: bool, period: Nanos, absolute: bool, now: Nanos, seen: &mut Measured) {
-        self.job_is_done(now, seen);
-        let first = if absolute { self.began.unwrap_or(now) } else { self.round_began };
+    /// The first period of a timer begins with the thread's first phase, even if another phase is the first to use it.
+    fn timer(&mut self, timer: usize, unique: bool, period: Nanos, now: Nanos, seen: &mut Measured) {
         let before = if unique { self.due[timer] } else { self.common.timers.due(timer) };
-        let mut due = before.unwrap_or(first) + period;
+        let mut due = before.or(self.began).unwrap_or(now) + period;
+        let absolute = self.common.timers.absolute[timer];
+        if period == Nanos::ZERO {
+            // It is over, and no period is missed. Time must pass, or a thread that does nothing else never ends.
+            due = if absolute { due } else { now };
+            self.actions.push_back(Action::Run(Nanos::ZERO));
+            return self.set_due(timer, unique, due);
+        }
+        self.job_is_done(now, seen);
         if due > now {
             self.waits_for = Some(due);
             self.actions.push_back(Action::SleepUntil(due));
@@ -300,6 +325,10 @@ impl Script {
             }
             self.job = Some(due);
         }
+        self.set_due(timer, unique, due);
+    }
+
+    fn set_due(&mut self, timer: usize, unique: bool, due: Nanos) {
         if unique {
             self.due[timer] = Some(due);
         } else {

@@ -53,12 +53,14 @@ impl Simulated {
             Action::Signal(c) => Step::CondSignal(s.conds[c]),
             Action::Broadcast(c) => Step::CondBroadcast(s.conds[c]),
             Action::Barrier(b) => Step::Barrier(s.barriers[b]),
-            Action::Suspend(task) => {
-                let addr = s.suspended[task];
+            Action::SemaphoreWait(n) => Step::SemaphoreWait(s.semaphores[n]),
+            Action::SemaphorePost(n) => Step::SemaphorePost(s.semaphores[n]),
+            Action::Suspend(gate) => {
+                let addr = s.gates[gate];
                 Step::FutexWait { addr, value: v.load(addr), timeout: None }
             }
-            Action::Resume(task) => {
-                let word = s.suspended[task];
+            Action::Resume(gate) => {
+                let word = s.gates[gate];
                 v.store(word, v.load(word).wrapping_add(1));
                 Step::FutexWake { addr: word, count: ALL }
             }
