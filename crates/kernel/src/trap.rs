@@ -367,6 +367,9 @@ impl<M: Machine> Kernel<M> {
             self.count(last, now);
         }
         if self.config.tracing && last != next {
+            if let Some(last) = last.filter(|_| prev == Prev::Block) {
+                self.note_wait(last);
+            }
             let left = match prev {
                 Prev::Preempted | Prev::Yield => Left::Runnable,
                 Prev::Block => Left::Waiting,

@@ -1,7 +1,8 @@
 //! For traces: what ended a thread's wait.
 //!
 //! A waker notes itself in the thread before it wakes it, and the CPU that turns to the thread takes the note. Of two
-//! wakers that come at the same moment one overwrites the other; both were there.
+//! wakers that come at the same moment one overwrites the other; both were there. The second may also come to wake the
+//! thread only when its note has been taken and the thread waits again: that wake-up is told as one from outside.
 
 use crate::Kernel;
 use crate::machine::Machine;
@@ -14,9 +15,12 @@ use sync::atomic::{AtomicU64, Ordering::*};
 #[derive(Debug, Default)]
 pub(crate) struct ThreadWoken {
     at: AtomicU64,
-    /// [`Waker::to_word`]; 0: taken.
+    /// [`Waker::to_word`]; 0: taken; [`WAITS`].
     by: AtomicU64,
 }
+
+/// The thread has left its CPU to wait, and no waker has noted itself since.
+const WAITS: u64 = u64::MAX;
 
 impl ThreadWoken {
     // Relaxed: the run queue's lock orders the note before the switch to the thread.
@@ -24,14 +28,31 @@ impl ThreadWoken {
         self.at.store(wake.at.0, Relaxed);
         self.by.store(wake.by.to_word(), Relaxed);
     }
+
+    fn leave(&self) {
+        // A waker may have been faster.
+        let _ = self.by.compare_exchange(0, WAITS, Relaxed, Relaxed);
+    }
+
+    fn take(&self, now: Nanos) -> Option<Wake> {
+        let at = Nanos(self.at.load(Relaxed));
+        match self.by.swap(0, Relaxed) {
+            WAITS => Some(Wake { at: now, by: Waker::Outside }),
+            word => Waker::from_word(word).map(|by| Wake { at, by }),
+        }
+    }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What has made `t` runnable since this was asked last; `None`: it has been runnable all the time.
-    pub fn take_woken(&self, t: ThreadIdx) -> Option<Wake> {
-        let woken = &self.thread(t).woken;
-        let at = Nanos(woken.at.load(Relaxed));
-        Waker::from_word(woken.by.swap(0, Relaxed)).map(|by| Wake { at, by })
+    /// What has made `t`, which runs from `now` on, runnable since this was asked last; `None`: it has been runnable all
+    /// the time.
+    pub fn take_woken(&self, t: ThreadIdx, now: Nanos) -> Option<Wake> {
+        self.thread(t).woken.take(now)
+    }
+
+    /// `t` leaves its CPU to wait.
+    pub(crate) fn note_wait(&self, t: ThreadIdx) {
+        self.thread(t).woken.leave();
     }
 
     /// `t` is about to be woken; `cpu` is the caller's own, if it has one.
@@ -70,4 +91,28 @@ impl<M: Machine> Kernel<M> {
 /// Whether a host call takes the time that a device needs, whenever it is made.
 fn writes_to_device(call: usize) -> bool {
     matches!(call, nr::FSYNC | nr::FDATASYNC | nr::SYNC | nr::SYNCFS | nr::MSYNC | nr::SYNC_FILE_RANGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::Tid;
+
+    #[test]
+    fn a_wait_always_has_an_end_and_a_preemption_none() {
+        let woken = ThreadWoken::default();
+        let wake = |at, by| Wake { at: Nanos(at), by };
+        assert_eq!(woken.take(Nanos(5)), None);
+        // Noted before and after it left.
+        woken.note(wake(7, Waker::Time));
+        woken.leave();
+        assert_eq!(woken.take(Nanos(9)), Some(wake(7, Waker::Time)));
+        woken.leave();
+        woken.note(wake(11, Waker::Thread(Tid(3))));
+        assert_eq!(woken.take(Nanos(12)), Some(wake(11, Waker::Thread(Tid(3)))));
+        // By a waker whose note was taken at the last time.
+        woken.leave();
+        assert_eq!(woken.take(Nanos(20)), Some(wake(20, Waker::Outside)));
+        assert_eq!(woken.take(Nanos(21)), None);
+    }
 }

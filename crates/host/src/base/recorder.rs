@@ -154,7 +154,7 @@ impl Records {
                     priority: priority(&k.sched.attr(t)),
                     name,
                     left,
-                    woken: k.take_woken(t),
+                    woken: k.take_woken(t, at),
                 }
             }
             None => Switched { at, tid: 0, priority: 120, name: [0; 2], left, woken: None },
