@@ -27,6 +27,7 @@ pub mod config;
 pub mod cost;
 mod event;
 pub mod export;
+pub mod hardware;
 mod history;
 mod linux;
 pub mod machine;
@@ -43,6 +44,7 @@ pub mod world;
 
 pub use config::{Bug, Config, Faults, Plant};
 pub use cost::Cost;
+pub use hardware::Hardware;
 pub use report::Report;
 pub use workload::{Options, Policy, Scenario, scenario, scenarios};
 pub use world::{End, Outcome, Setup, Violation, World};

@@ -182,6 +182,7 @@ impl History {
             violation: self.broken.take().map(|what| Violation { what, at, scene: String::new(), tail }),
             planted: false,
             stats: self.stats,
+            hardware: None,
             records: self.trace.take_records(),
         }
     }
