@@ -3,8 +3,8 @@
 //! **May touch:** virtual time and one seed. It builds `kernel` unchanged and is its second [`machine`].
 //!
 //! **Start reading at** [`World`] (the event loop), then [`user`] (programs as lists of steps, or closures that name the
-//! next step), `linux` (the host that the personality asks) and `check` (the invariants, checked after every event). The
-//! same seed gives the same run, to the last bit of [`Outcome::hash`].
+//! next step), `linux` (the host that the personality asks), [`hardware`] (machines that are not flat) and `check` (the
+//! invariants, checked after every event). The same seed gives the same run, to the last bit of [`Outcome::hash`].
 //!
 //! ```
 //! use entresol_sim::{Config, Setup, user::{Step, script}};
