@@ -1,6 +1,7 @@
 //! How a run is set up.
 
 use crate::cost::Cost;
+use crate::hardware::Hardware;
 use ids::Nanos;
 use kernel::Io;
 use linux::Fault;
@@ -16,6 +17,8 @@ pub struct Config {
     pub tick: Nanos,
     /// The costs of operations.
     pub cost: Cost,
+    /// What its CPUs share, and how fast they are; `None`: it is flat.
+    pub hardware: Option<Hardware>,
     /// Disturbances that the kernel must bear.
     pub faults: Faults,
     /// How threads wait for descriptors.
@@ -41,6 +44,7 @@ impl Config {
             cpus,
             tick: Nanos::from_millis(1),
             cost: Cost::host(),
+            hardware: None,
             faults: Faults::default(),
             io: Io::Auto,
             plant: None,

@@ -34,6 +34,23 @@ pub(crate) enum Event {
     Polled(CpuId, u32),
 }
 
+impl Event {
+    /// The CPU that handles it, or the thread in whose host call it happens.
+    pub(crate) fn place(self) -> Result<CpuId, Option<ThreadIdx>> {
+        match self {
+            Event::UserEnd(cpu, _)
+            | Event::KernelExit(cpu, _)
+            | Event::Look(cpu, _)
+            | Event::SleptEnough(cpu, _)
+            | Event::Kick(cpu, _)
+            | Event::Timer(cpu, _)
+            | Event::Polled(cpu, _) => Ok(cpu),
+            Event::HostDone(t, _) | Event::CpuWanted(t, _) | Event::Interrupt(t) => Err(Some(t)),
+            Event::ChildExit(_) | Event::Message(_) => Err(None),
+        }
+    }
+}
+
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct Events {

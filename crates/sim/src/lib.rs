@@ -3,8 +3,8 @@
 //! **May touch:** virtual time and one seed. It builds `kernel` unchanged and is its second [`machine`].
 //!
 //! **Start reading at** [`World`] (the event loop), then [`user`] (programs as lists of steps, or closures that name the
-//! next step), `linux` (the host that the personality asks) and `check` (the invariants, checked after every event). The
-//! same seed gives the same run, to the last bit of [`Outcome::hash`].
+//! next step), `linux` (the host that the personality asks), [`hardware`] (machines that are not flat) and `check` (the
+//! invariants, checked after every event). The same seed gives the same run, to the last bit of [`Outcome::hash`].
 //!
 //! ```
 //! use entresol_sim::{Config, Setup, user::{Step, script}};
@@ -27,6 +27,7 @@ pub mod config;
 pub mod cost;
 mod event;
 pub mod export;
+pub mod hardware;
 mod history;
 mod linux;
 pub mod machine;
@@ -43,6 +44,7 @@ pub mod world;
 
 pub use config::{Bug, Config, Faults, Plant};
 pub use cost::Cost;
+pub use hardware::Hardware;
 pub use report::Report;
 pub use workload::{Options, Policy, Scenario, scenario, scenarios};
 pub use world::{End, Outcome, Setup, Violation, World};

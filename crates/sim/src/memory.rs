@@ -89,9 +89,9 @@ impl Memory {
         self.write(addr, &value.to_le_bytes())
     }
 
-    /// `cpu` writes the line of `addr`; returns whether another CPU had it.
-    pub(crate) fn take_line(&mut self, addr: u64, cpu: CpuId) -> bool {
-        self.lines.insert(addr / 64, cpu).is_some_and(|before| before != cpu)
+    /// `cpu` writes the line of `addr`; returns the other CPU that had it.
+    pub(crate) fn take_line(&mut self, addr: u64, cpu: CpuId) -> Option<CpuId> {
+        self.lines.insert(addr / 64, cpu).filter(|before| *before != cpu)
     }
 }
 
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_line_moves_between_writers() {
         let mut m = Memory::new();
-        assert!(!m.take_line(64, CpuId(0)));
-        assert!(!m.take_line(100, CpuId(0)));
-        assert!(m.take_line(127, CpuId(1)));
+        assert_eq!(m.take_line(64, CpuId(0)), None);
+        assert_eq!(m.take_line(100, CpuId(0)), None);
+        assert_eq!(m.take_line(127, CpuId(1)), Some(CpuId(0)));
     }
 }

@@ -1,12 +1,13 @@
 //! A scenario's report, ready to be printed or stored.
 
+use crate::hardware::Figures;
 use crate::trace::Record;
 use crate::world::{Outcome, Violation};
 use serde::{Deserialize, Serialize};
 
 /// Every value that a report may have, with its unit: the columns of tables of results, which must not depend on what
 /// happened to be run.
-pub const QUANTITIES: [(&str, &str); 34] = [
+pub const QUANTITIES: [(&str, &str); 41] = [
     ("threads", ""),
     ("switches", ""),
     ("preemptions", ""),
@@ -41,6 +42,13 @@ pub const QUANTITIES: [(&str, &str); 34] = [
     ("time a message", "µs"),
     ("waiting for locks, a wake-up", "µs"),
     ("work of low priority", "ms"),
+    ("migrations to a sibling", ""),
+    ("migrations within a cache", ""),
+    ("migrations within a socket", ""),
+    ("migrations across sockets", ""),
+    ("work on small CPUs", "%"),
+    ("time lost to low speed", "ms"),
+    ("stolen time", "ms"),
 ];
 
 /// The result of one run of one scenario.
@@ -123,7 +131,21 @@ impl Report {
         ] {
             report.value(name, n as f64, "");
         }
+        if let Some(figures) = out.hardware {
+            report.machine(&figures);
+        }
         report
+    }
+
+    /// What the machine's model did.
+    fn machine(&mut self, figures: &Figures) {
+        let names = ["to a sibling", "within a cache", "within a socket", "across sockets"];
+        for (name, n) in names.into_iter().zip(figures.migrations) {
+            self.value(&format!("migrations {name}"), n as f64, "");
+        }
+        self.value("work on small CPUs", 100.0 * figures.small as f64 / figures.work.max(1) as f64, "%");
+        self.value("time lost to low speed", figures.slow as f64 / 1e6, "ms");
+        self.value("stolen time", figures.stolen as f64 / 1e6, "ms");
     }
 
     /// Adds a value.
@@ -198,6 +220,7 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::Hardware;
     use crate::workload::{Options, Policy, scenarios};
 
     #[test]
@@ -205,7 +228,9 @@ mod tests {
         for scenario in scenarios() {
             for policy in [Policy::Entresol, Policy::Passive, Policy::Eevdf] {
                 if policy.class().is_none_or(|class| scenario.class == Some(class)) {
-                    let report = (scenario.run)(1, 2, &Options { rounds: Some(5), policy, ..Options::default() });
+                    let hardware = (policy == Policy::Entresol).then(|| Hardware::sockets(2, 1, 1));
+                    let options = Options { rounds: Some(5), policy, hardware, ..Options::default() };
+                    let report = (scenario.run)(1, 2, &options);
                     let is_unknown = |v: &&Value| !QUANTITIES.contains(&(v.name.as_str(), v.unit));
                     let unknown: Vec<&Value> = report.values.iter().filter(is_unknown).collect();
                     assert!(unknown.is_empty(), "{}: {unknown:?}", scenario.name);

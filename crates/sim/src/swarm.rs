@@ -7,6 +7,7 @@
 
 use crate::config::{Config, Faults, Plant};
 use crate::cost::Cost;
+use crate::hardware::Hardware;
 use crate::rng::Rng;
 use crate::user::{Barrier, Cond, Mutex, Program, Step, TakeMessage, View, Who, after};
 use crate::world::{Setup, World, start_and_join};
@@ -147,11 +148,11 @@ struct Shared {
 
 /// The world of a seed: some 1,500 events on average.
 pub fn swarm(seed: u64) -> World {
-    Swarm { seed, length: 1, plant: None }.world()
+    Swarm { seed, length: 1, plant: None, hardware: None }.world()
 }
 
 /// A swarm to be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Swarm {
     /// Everything random comes from it.
     pub seed: u64,
@@ -159,21 +160,29 @@ pub struct Swarm {
     pub length: u64,
     /// A planted bug.
     pub plant: Option<Plant>,
+    /// The machine in place of a flat one with as many CPUs as the seed says.
+    pub hardware: Option<Hardware>,
 }
 
 impl Swarm {
     /// Its world.
     pub fn world(self) -> World {
-        let Swarm { seed, length, plant } = self;
-        swarm_of(seed, length, plant)
+        let mut r = Rng::new(self.seed).fork(77);
+        let mut config = Config { plant: self.plant, ..draw_config(self.seed, &mut r) };
+        config.io = *Rng::new(self.seed).fork(78).pick(&[Io::Auto, Io::Poller, Io::Poller, Io::Threads]);
+        config.limit = Nanos(self.length * 4_000_000_000);
+        if let Some(hardware) = self.hardware {
+            config.cpus = hardware.cpus();
+            config.check_every = Config::new(self.seed, config.cpus).check_every;
+            // Its CPUs may be slow, and away for half of the time.
+            config.limit = Nanos(config.limit.0 * 8);
+            config.hardware = Some(hardware);
+        }
+        swarm_of(config, r, self.length)
     }
 }
 
-fn swarm_of(seed: u64, length: u64, plant: Option<Plant>) -> World {
-    let mut r = Rng::new(seed).fork(77);
-    let mut config = Config { plant, ..draw_config(seed, &mut r) };
-    config.io = *Rng::new(seed).fork(78).pick(&[Io::Auto, Io::Poller, Io::Poller, Io::Threads]);
-    config.limit = Nanos(length * 4_000_000_000);
+fn swarm_of(config: Config, mut r: Rng, length: u64) -> World {
     let mix = Mix::draw(&mut r);
     let cpus = config.cpus;
     let threads = r.between(1, 2 + 3 * cpus as u64).min(24) as usize;

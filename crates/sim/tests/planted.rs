@@ -13,7 +13,7 @@ fn sweep(bug: Bug) -> (u64, u64) {
     let (mut struck, mut caught) = (0, 0);
     for seed in 0..SEEDS {
         let plant = Some(Plant { bug, after: [0, 5, 50][seed as usize % 3] });
-        let out = Swarm { seed, length: 1, plant }.world().run();
+        let out = Swarm { seed, length: 1, plant, hardware: None }.world().run();
         struck += u64::from(out.planted);
         caught += u64::from(out.planted && out.violation.is_some());
         if caught == ENOUGH {

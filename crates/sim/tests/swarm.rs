@@ -17,7 +17,7 @@ fn seeds() -> std::ops::Range<u64> {
 fn run(seed: u64) -> Outcome {
     let length =
         std::env::var("ENTRESOL_SIM_LENGTH").map_or(1, |n| n.parse().expect("ENTRESOL_SIM_LENGTH is a number"));
-    Swarm { seed, length, plant: None }.world().run()
+    Swarm { seed, length, plant: None, hardware: None }.world().run()
 }
 
 #[test]

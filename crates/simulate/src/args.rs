@@ -32,7 +32,7 @@ pub struct SimArguments {
 /// The subcommands of `sim`.
 #[derive(Debug, Subcommand)]
 pub enum SimTask {
-    /// List the scenarios and the cost profiles
+    /// List the scenarios, the cost profiles and the machines
     List,
     /// Run one scenario, or an rt-app file, once
     Run(RunArguments),
@@ -57,9 +57,13 @@ pub enum SimTask {
 /// The workload, and the machine it runs on.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Choice {
-    /// Simulated CPUs [default: 4]
+    /// Simulated CPUs [default: 4, or as many as the machine has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
     pub cpus: Option<u32>,
+    /// What the CPUs share, and how fast they are: `2x8` (sockets and cores of each), `2x8x2` (hardware threads of each
+    /// core, too), a machine of `sim list`, FILE, or FILE:NAME. It has its own number of CPUs [default: flat]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
     /// How many threads; `sim list` says what they are
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub threads: Option<u32>,
@@ -90,6 +94,8 @@ pub struct Choice {
         entresol sim run rt-migrate --cpus 1024 --rounds 5\n  \
         entresol sim run rt-migrate --costs smp2007 --policy 2007-passive\n  \
         entresol sim run schbench --cpus 16 --policy eevdf-6.12   Linux's scheduler instead\n  \
+        entresol sim run schbench --machine 2x8           16 CPUs in two sockets\n  \
+        entresol sim run periodic --machine phone         fast and small cores\n  \
         entresol sim run periodic --seed 3 --trace run.pftrace    for https://ui.perfetto.dev\n  \
         entresol sim run app.json --cpus 2 --html run.html        rt-app's JSON")]
 pub struct RunArguments {
@@ -313,6 +319,9 @@ pub struct ReplayArguments {
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "file", help_heading = "Live programs")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
     pub cpus: Vec<u32>,
+    /// On this machine, which has its own number of CPUs, as of `sim run` [default: flat]
+    #[arg(long, value_name = "MACHINE", conflicts_with = "file", help_heading = "Live programs")]
+    pub machine: Option<String>,
     /// The costs of wake-ups and migrations: a profile of the committed cost file, FILE, or FILE:PROFILE [default: host]
     #[arg(long, value_name = "COSTS", conflicts_with = "file", help_heading = "Live programs")]
     pub costs: Option<String>,

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use sim::workload::Class;
 use sim::workload::rtapp::Workload;
-use sim::{Bug, Cost, Options, Plant, Policy, Report, Scenario};
+use sim::{Bug, Cost, Hardware, Options, Plant, Policy, Report, Scenario};
 
 use super::args::Choice;
 
 /// The default number of simulated CPUs.
 const CPUS: usize = 4;
+
+/// The machine without a model.
+pub(super) const FLAT: &str = "flat";
 
 /// The workload.
 #[derive(Clone, Debug)]
@@ -46,8 +49,11 @@ impl Plan {
         what.refuse(choice)?;
         let cost = cost(choice.costs.as_deref(), choice.scale)?;
         let plant = choice.plant.as_deref().map(plant).transpose()?;
+        let hardware = choice.machine.as_deref().map(machine).transpose()?.flatten();
+        let cpus = cpus(choice, hardware.as_ref())?;
         let options = Options {
             cost,
+            hardware,
             threads: choice.threads.map(|n| n as usize),
             rounds: choice.rounds,
             length: u64::from(choice.length.unwrap_or(1)),
@@ -55,7 +61,7 @@ impl Plan {
             plant,
             ..Options::default()
         };
-        Plan { what, cpus: choice.cpus.map_or(CPUS, |n| n as usize), options }.fit()
+        Plan { what, cpus, options }.fit()
     }
 
     /// The plan, if the machine has all CPUs that a file names.
@@ -154,7 +160,12 @@ impl Choice {
             ("--length", self.length),
             ("--scale", self.scale),
         ];
-        let names = [("--costs", &self.costs), ("--policy", &self.policy), ("--plant", &self.plant)];
+        let names = [
+            ("--machine", &self.machine),
+            ("--costs", &self.costs),
+            ("--policy", &self.policy),
+            ("--plant", &self.plant),
+        ];
         let numbers = numbers.into_iter().filter_map(|(option, n)| Some(format!("{option} {}", n?)));
         numbers
             .chain(names.into_iter().filter_map(|(option, name)| Some(format!("{option} {}", name.as_ref()?))))
@@ -171,6 +182,10 @@ impl Choice {
         };
         let name = policy.name();
         ensure!(class == Some(known), "--policy {name} knows {kind} threads only: {what} has others");
+        ensure!(
+            self.machine.is_none(),
+            "--machine contradicts --policy {name}: only Entresol's kernel runs on machines that are not flat"
+        );
         ensure!(
             self.plant.is_none(),
             "--plant contradicts --policy {name}: bugs are planted in Entresol's machine only"
@@ -211,7 +226,89 @@ pub(super) fn named_cost(named: &str) -> anyhow::Result<Cost> {
     Cost::parse(&text, profile).map_err(|why| anyhow::anyhow!("{}: {}", file.display(), why.0.trim_end()))
 }
 
+/// The number of CPUs: the machine's, if it says one.
+fn cpus(choice: &Choice, hardware: Option<&Hardware>) -> anyhow::Result<usize> {
+    let Some(hardware) = hardware else { return Ok(choice.cpus.map_or(CPUS, |n| n as usize)) };
+    agrees(choice.cpus, choice.machine.as_deref().unwrap_or_default(), hardware)?;
+    Ok(hardware.cpus())
+}
+
+/// Refuses another number of CPUs than the machine's.
+pub(super) fn agrees(said: Option<u32>, machine: &str, hardware: &Hardware) -> anyhow::Result<()> {
+    let cpus = hardware.cpus();
+    let other = said.filter(|&n| n as usize != cpus);
+    other.map_or(Ok(()), |n| bail!("--cpus {n} contradicts --machine {machine}, which has {cpus}: leave --cpus out"))
+}
+
+/// A machine of the committed file, sockets and cores, a file, or `file:name`; `None`: the flat one.
+pub(super) fn machine(named: &str) -> anyhow::Result<Option<Hardware>> {
+    if named == FLAT {
+        return Ok(None);
+    }
+    let wrong = |why: sim::hardware::BadMachine| anyhow::anyhow!("--machine {named}: {}", why.0);
+    if let Some(hardware) = Hardware::named(named).map_err(wrong)? {
+        return Ok(Some(hardware));
+    }
+    let whole = Path::new(named);
+    let (file, name) = match named.rsplit_once(':') {
+        Some((file, name)) if !whole.exists() => (Path::new(file), Some(name)),
+        _ => (whole, None),
+    };
+    let text = std::fs::read_to_string(file).with_context(|| {
+        let machines: Vec<String> = Hardware::profiles().into_keys().collect();
+        format!(
+            "--machine {named}: expected {FLAT}, SOCKETSxCORES (like 2x8), one of {}, or a file of machines; cannot read {}",
+            machines.join(", "),
+            file.display()
+        )
+    })?;
+    Hardware::parse(&text, name).map(Some).map_err(|why| anyhow::anyhow!("{}: {}", file.display(), why.0))
+}
+
 fn plant(name: &str) -> anyhow::Result<Plant> {
     let bug = Bug::ALL.into_iter().find(|bug| bug.name() == name);
     Ok(Plant { bug: bug.with_context(|| format!("there is no bug '{name}'"))?, after: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(machine: &str, cpus: Option<u32>) -> Choice {
+        Choice { machine: Some(machine.to_owned()), cpus, ..Choice::default() }
+    }
+
+    #[track_caller]
+    fn refused(scenario: &str, choice: &Choice, words: &[&str]) {
+        let why = format!("{:#}", Plan::new(scenario, choice).expect_err(scenario));
+        words.iter().for_each(|word| assert!(why.contains(word), "'{word}' is not in: {why}"));
+    }
+
+    #[test]
+    fn a_machine_says_the_number_of_cpus() {
+        let cpus = |machine, cpus| Plan::new("schbench", &choice(machine, cpus)).unwrap().cpus;
+        assert_eq!((cpus("2x8", None), cpus("2x8", Some(16)), cpus("hybrid", None)), (16, 16, 12));
+        assert_eq!((cpus("flat", None), cpus("flat", Some(7))), (CPUS, 7));
+        refused("schbench", &choice("2x8", Some(4)), &["--cpus 4 contradicts --machine 2x8, which has 16"]);
+    }
+
+    #[test]
+    fn what_is_no_machine_is_refused_in_words() {
+        refused("schbench", &choice("2x", None), &["--machine 2x", "like 2x8", "chiplets, cloud", "cannot read 2x"]);
+        refused("schbench", &choice("0x4", None), &["--machine 0x4", "0 CPUs: expected 1 to 4096"]);
+        let historic = Choice { policy: Some("2007-passive".to_owned()), ..choice("1x4", None) };
+        refused("rt-migrate", &historic, &["--machine contradicts --policy"]);
+    }
+
+    #[test]
+    fn a_file_of_machines_is_read_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("machines.toml");
+        std::fs::write(&file, "[small]\ncores = [{ count = 3 }]\n[big]\ncores = [{ count = 5, capacity = 0 }]\n")
+            .unwrap();
+        let named = |name: &str| format!("{}:{name}", file.display());
+        assert_eq!(Plan::new("schbench", &choice(&named("small"), None)).unwrap().cpus, 3);
+        refused("schbench", &choice(&named("big"), None), &["machines.toml: machine 'big': capacity = 0"]);
+        refused("schbench", &choice(&file.to_string_lossy(), None), &["several machines", "big, small"]);
+    }
 }

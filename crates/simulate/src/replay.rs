@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
-use sim::{Bug, Cost, Options, Plant, Report};
+use sim::{Bug, Cost, Hardware, Options, Plant, Report};
 
 use super::args::ReplayArguments;
 use super::once::{Files, judge};
@@ -28,6 +28,9 @@ pub(super) struct Replay {
     workload: Option<String>,
     seed: u64,
     cpus: usize,
+    /// The machine, unless it is flat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<Hardware>,
     threads: Option<usize>,
     rounds: Option<u32>,
     length: u64,
@@ -53,6 +56,7 @@ impl Replay {
             },
             seed: report.seed,
             cpus: plan.cpus,
+            machine: options.hardware.clone(),
             threads: options.threads,
             rounds: options.rounds,
             length: options.length,
@@ -87,6 +91,13 @@ impl Replay {
             replay.cpus,
             ids::CPUS_MAX
         );
+        if let Some(machine) = &replay.machine {
+            let fault = machine.fault().or_else(|| {
+                let cpus = machine.cpus();
+                (cpus != replay.cpus).then(|| format!("the machine has {cpus} CPUs: expected {}", replay.cpus))
+            });
+            ensure!(fault.is_none(), "{}: machine: {}", file.display(), fault.unwrap_or_default());
+        }
         Ok(replay)
     }
 
@@ -97,6 +108,7 @@ impl Replay {
         });
         let options = Options {
             cost: self.costs.clone(),
+            hardware: self.machine.clone(),
             threads: self.threads,
             rounds: self.rounds,
             length: self.length,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::presets::{NOTHING, UTF8_HORIZONTAL_ONLY};
 use comfy_table::{CellAlignment, Table};
 use sim::workload::Class;
-use sim::{Cost, Report, Violation};
+use sim::{Cost, Hardware, Report, Violation};
 
 use bench::table::number;
 use tool::say;
@@ -14,7 +14,8 @@ use tool::say;
 pub(super) fn list() -> anyhow::Result<i32> {
     for s in sim::scenarios() {
         say!("{}\n    {}.", s.name, s.about.trim_end_matches('.'))?;
-        let machine = if s.machine { "--cpus, --costs, --scale" } else { "none: the seed draws the machine" };
+        let drawn = "--machine; the seed draws the costs, and the CPUs without it";
+        let machine = if s.machine { "--cpus, --machine, --costs, --scale" } else { drawn };
         say!("    Options of the machine: {machine}.")?;
         let takes = [("--threads", s.threads), ("--rounds", s.rounds)];
         for (option, default) in takes.iter().filter_map(|(option, default)| default.map(|d| (option, d))) {
@@ -26,6 +27,10 @@ pub(super) fn list() -> anyhow::Result<i32> {
     say!("    {}, for rt-migrate and rt-storm;", policies(Class::RealTime))?;
     say!("    {}, for schbench, hackbench and rt-app files without real-time threads.", policies(Class::Fair))?;
     say!("Cost profiles (--costs): {}. Every scenario takes --seed.", Cost::profiles().join(", "))?;
+    say!("\nMachines (--machine): flat, SOCKETSxCORES or SOCKETSxCORESxSIBLINGS (like 2x8, 1x4x2), or")?;
+    for (name, hardware) in Hardware::profiles() {
+        say!("    {name}: {} CPUs: {}", hardware.cpus(), hardware.about)?;
+    }
     Ok(0)
 }
 

@@ -15,6 +15,7 @@ mod steps;
 
 use crate::config::Config;
 use crate::event::{Event, Events};
+use crate::hardware;
 use crate::machine::SimMachine;
 use crate::rng::Rng;
 use crate::trace::{Record, Trace, What};
@@ -113,6 +114,8 @@ pub(crate) struct History {
     waiters: BTreeMap<u64, VecDeque<Thread>>,
     children: Children,
     owners: Owners,
+    /// Every CPU is as far from every other one.
+    flat: hardware::State,
     rng: Rng,
     user_rng: Rng,
     trace: Trace,
@@ -169,6 +172,7 @@ impl History {
             waiters: BTreeMap::new(),
             children: Children::default(),
             owners: Owners::default(),
+            flat: hardware::State::default(),
             rng: seed.fork(2),
             user_rng: seed.fork(3),
             trace: Trace::new(config.record),
@@ -243,6 +247,7 @@ impl History {
             violation: self.broken.take().map(|what| Violation { what, at, scene: String::new(), tail }),
             planted: false,
             stats: self.stats,
+            hardware: None,
             records: self.trace.take_records(),
         }
     }

@@ -165,6 +165,7 @@ impl History {
             costs: (self.config.cost.atomic, self.config.cost.line),
             children: &mut self.children,
             owners: &mut self.owners,
+            hardware: &self.flat,
         };
         let result = f(&mut env);
         actor.debt = env.debt;

@@ -1,6 +1,7 @@
 //! The interface of a step under way: requests to the kernel, and the memory it may touch.
 
 use super::Program;
+use crate::hardware;
 use crate::machine::SimMachine;
 use crate::memory::Map;
 use ids::{CpuId, Nanos, Tid};
@@ -31,6 +32,7 @@ pub(crate) struct Env<'a> {
     /// The cost of the memory accesses so far.
     pub debt: u64,
     pub costs: (u64, u64),
+    pub hardware: &'a hardware::State,
     pub children: &'a mut Children,
     pub owners: &'a mut Owners,
 }
@@ -77,8 +79,9 @@ impl Env<'_> {
     /// An atomic read-modify-write by user code; gives the old value.
     pub(crate) fn update(&mut self, addr: u64, new: impl FnOnce(u32) -> Option<u32>) -> u32 {
         let mut inner = self.machine.inner.lock();
-        let moved = inner.memory.take_line(addr, self.cpu);
-        self.debt += self.costs.0 + if moved { self.costs.1 } else { 0 };
+        let before = inner.memory.take_line(addr, self.cpu);
+        let (atomic, line) = self.costs;
+        self.debt += atomic + before.map_or(0, |before| self.hardware.line(before, self.cpu, line));
         let old = inner.memory.load_u32(addr).unwrap_or_else(|_| panic!("{addr:#x} is not mapped"));
         if let Some(new) = new(old) {
             let lie = self.machine.lying_cas.load(sync::atomic::Ordering::Relaxed);

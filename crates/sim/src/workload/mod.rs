@@ -10,6 +10,7 @@ pub mod schbench;
 
 use crate::config::{Config, Plant};
 use crate::cost::Cost;
+use crate::hardware::Hardware;
 use crate::history::{History, Threads};
 use crate::report::Report;
 use crate::swarm;
@@ -22,6 +23,8 @@ use sched::Attr;
 pub struct Options {
     /// The costs.
     pub cost: Cost,
+    /// The model of the machine, which has as many CPUs as the run; `None`: it is flat.
+    pub hardware: Option<Hardware>,
     /// How many threads; the scenario says what it takes otherwise.
     pub threads: Option<usize>,
     /// How many rounds; the scenario says what it takes otherwise.
@@ -129,6 +132,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cost: Cost::host(),
+            hardware: None,
             threads: None,
             rounds: None,
             length: 1,
@@ -144,7 +148,8 @@ impl Options {
     pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
         let new = Config::new(seed, cpus);
         let check_every = if self.check { new.check_every } else { 0 };
-        Config { cost: self.cost.clone(), check_every, record: self.record, plant: self.plant, ..new }
+        let (cost, hardware) = (self.cost.clone(), self.hardware.clone());
+        Config { cost, hardware, check_every, record: self.record, plant: self.plant, ..new }
     }
 }
 
@@ -235,7 +240,8 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
 }
 
 fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
-    let mut world = swarm::Swarm { seed, length: options.length, plant: options.plant }.world();
+    let Options { length, plant, hardware, .. } = options.clone();
+    let mut world = swarm::Swarm { seed, length, plant, hardware }.world();
     world.record(options.record);
     let cpus = world.cpus();
     let out = world.run();

@@ -15,20 +15,22 @@ use sync::atomic::Ordering::Relaxed;
 const EVENTS: usize = 64;
 
 impl World {
-    /// How long a kick is under way.
+    /// How long a kick is under way, apart from what the distance adds.
     pub(crate) fn kick_delay(&mut self, asleep: bool) -> u64 {
         let [low, high] = if asleep { self.config.cost.kick_parked } else { self.config.cost.kick };
         let late = self.config.faults.kick_late;
         self.rng.between(low, high) + self.rng.below(late + 1)
     }
 
-    /// Sends a kick, `after` nanoseconds from now, unless one is already on its way; returns whether it was sent.
-    pub(crate) fn send_kick(&mut self, to: CpuId, after: u64) -> bool {
+    /// `from`, or no CPU, sends a kick, `after` nanoseconds from now, unless one is already on its way; returns whether
+    /// it was sent.
+    pub(crate) fn send_kick(&mut self, from: CpuId, to: CpuId, after: u64) -> bool {
         if self.cpus[to.index()].kick_flying {
             return false;
         }
         let asleep = matches!(self.cpus[to.index()].mode, Mode::Parked | Mode::Host(_));
         let delay = self.kick_delay(asleep);
+        let delay = self.hardware.kick(from, to, delay);
         let lost = self.strikes(Bug::LoseKick);
         let c = self.cpu(to);
         c.deaf |= lost;

@@ -1,9 +1,11 @@
 //! Setting a world up.
 
+use super::patience::Patience;
 use super::{Mode, SimCpu, SimThread, Work, World};
 use crate::check::Checker;
 use crate::config::{Bug, Config, Plant};
 use crate::event::Events;
+use crate::hardware;
 use crate::machine::{SimMachine, USER_RIP};
 use crate::memory::Map;
 use crate::rng::Rng;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 
 /// The simulated process's id.
 pub(crate) const PID: i32 = 4242;
+
+/// The stream of random numbers that says when CPUs are taken away.
+const STOLEN: u64 = 5;
 
 /// Memory for programs that do not exist yet.
 #[derive(Debug)]
@@ -74,6 +79,11 @@ impl Setup {
     /// A world whose main thread has this program. It runs on CPU 0; all others are idle.
     pub fn main(self, program: Box<dyn Program>) -> World {
         let Setup { machine, config } = self;
+        let hardware = config.hardware.as_ref();
+        assert!(
+            hardware.is_none_or(|h| h.cpus() == config.cpus),
+            "the machine's model has other CPUs than the machine"
+        );
         let seed = Rng::new(config.seed);
         let stack = machine.inner.lock().memory.allocate(STACK);
         let how = kernel::Config {
@@ -113,6 +123,9 @@ impl Setup {
             called: false,
             idle: Nanos::ZERO,
         };
+        let hardware = hardware::State::new(hardware, &seed.fork(STOLEN), config.limit);
+        let checker = Checker::new(&config);
+        let patience = Patience::new(&config, checker.bounds, &seed.fork(STOLEN));
         let mut world = World {
             kernel,
             now: Nanos::ZERO,
@@ -124,7 +137,9 @@ impl Setup {
             rng: seed.fork(2),
             user_rng: seed.fork(3),
             trace: Trace::new(config.record),
-            checker: Checker::new(&config),
+            checker,
+            hardware,
+            patience,
             handled: 0,
             plant_left: config.plant.map(|p| (p.bug, p.after)),
             planted: false,

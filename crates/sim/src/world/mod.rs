@@ -18,12 +18,14 @@ mod arrive;
 mod build;
 mod host;
 mod outcome;
+mod patience;
 mod traps;
 mod user;
 
 use crate::check::Checker;
 use crate::config::{Bug, Config};
 use crate::event::{Event, Events};
+use crate::hardware;
 use crate::linux::Waiting;
 use crate::machine::SimMachine;
 use crate::rng::Rng;
@@ -150,6 +152,8 @@ pub struct World {
     pub(crate) user_rng: Rng,
     pub(crate) trace: Trace,
     pub(crate) checker: Checker,
+    pub(crate) hardware: hardware::State,
+    patience: Option<patience::Patience>,
     pub(crate) handled: u64,
     pub(crate) plant_left: Option<(Bug, u64)>,
     pub(crate) planted: bool,
@@ -194,6 +198,9 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) {
+        if let Some(end) = self.stolen_until(event) {
+            return self.events.at(end, event);
+        }
         let live = |w: &World, cpu: CpuId, n: u32| w.cpus[cpu.index()].generation == n;
         match event {
             Event::UserEnd(cpu, n) if live(self, cpu, n) => self.user_end(cpu),
@@ -219,8 +226,23 @@ impl World {
         }
         let every = self.config.check_every;
         if every != 0 && self.handled.is_multiple_of(every) && self.broken.is_none() {
+            self.be_patient();
             self.check();
         }
+    }
+
+    /// Until when what happens must wait, because a hypervisor has taken its CPU.
+    fn stolen_until(&mut self, event: Event) -> Option<Nanos> {
+        if !self.hardware.steals() {
+            return None;
+        }
+        let in_host = |t: ThreadIdx| {
+            let (_, cpu) = self.threads.get(t.index())?.as_ref()?.host?;
+            // Without its CPU's seat, a carrier has a CPU that is not simulated.
+            (self.cpus[cpu.index()].mode == Mode::Host(t)).then_some(cpu)
+        };
+        let cpu = event.place().map_or_else(|t| t.and_then(in_host), Some)?;
+        self.hardware.stolen_until(cpu, self.now)
     }
 
     pub(crate) fn fail(&mut self, what: impl Into<String>) {

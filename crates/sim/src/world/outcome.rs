@@ -1,6 +1,7 @@
 //! How a run ended.
 
 use super::World;
+use crate::hardware::Figures;
 use crate::trace::Record;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::stats::Stats;
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub planted: bool,
     /// The kernel's counters.
     pub stats: Stats,
+    /// What the machine's model did, if it has one.
+    pub hardware: Option<Figures>,
     /// Everything that happened, if [`crate::Config::record`] asked for it.
     pub records: Vec<Record>,
 }
@@ -89,6 +92,7 @@ impl World {
             violation,
             planted: self.planted || self.kernel.personality.planted.has_struck(),
             stats: self.kernel.stats(),
+            hardware: self.hardware.figures(),
             records: self.trace.take_records(),
         }
     }

@@ -105,7 +105,7 @@ impl World {
 
     pub(crate) fn leave_later(&mut self, cpu: CpuId, exit: Exit, spent: u64) {
         self.cpu(cpu).mode = Mode::Kernel(exit);
-        let at = self.now + Nanos(spent.max(1));
+        let at = self.hardware.kernel(cpu, self.now, Nanos(spent.max(1)));
         self.cpu_event(cpu, at, Event::KernelExit);
     }
 
@@ -140,7 +140,7 @@ impl World {
         for &to in &notes.kicks {
             let to = if self.strikes(Bug::KickElsewhere) { CpuId((to.0 + 1) % self.config.cpus as u16) } else { to };
             self.note(from, What::Send, i64::from(to.0));
-            if self.send_kick(to, spent) {
+            if self.send_kick(from, to, spent) {
                 spent += self.config.cost.kick_send;
             }
         }
@@ -180,14 +180,13 @@ impl World {
         }
         let priority = linux_priority(self.kernel.sched.urgency(t), self.kernel.sched.attr(t).nice);
         self.trace.note(Record { at: self.now, cpu, what: What::Run, who: tid, priority });
-        let cost = &self.config.cost;
         let mut spent = 0;
         if self.cpus[cpu.index()].last != Some(t) {
-            spent += cost.switch;
+            spent += self.config.cost.switch;
         }
         let last_cpu = self.threads[t.index()].as_ref().map_or(CpuId::NONE, |th| th.last_cpu);
         if last_cpu != cpu && last_cpu != CpuId::NONE {
-            spent += cost.migration;
+            spent += self.hardware.migrate(last_cpu, cpu, self.config.cost.migration);
             self.note(cpu, What::Migrate, tid);
         }
         self.cpu(cpu).last = Some(t);

@@ -63,7 +63,10 @@ impl World {
             match work {
                 Work::Run { left: Nanos::ZERO, then: Then::Next } => self.thread(t).work = Work::Next(0),
                 Work::Run { left: Nanos::ZERO, then: Then::Call(call) } => return self.call(cpu, t, call),
-                Work::Run { left, .. } => return self.user_until(cpu, self.now + left),
+                Work::Run { left, .. } => {
+                    let at = self.hardware.finish(cpu, self.now, left);
+                    return self.user_until(cpu, at);
+                }
                 Work::Until(at) if at <= self.now => self.thread(t).work = Work::Next(0),
                 Work::Until(at) => return self.user_until(cpu, at),
                 Work::Called(call) => return self.fail(format!("{t:?} runs in the middle of call {}", call.nr)),
@@ -93,6 +96,7 @@ impl World {
             used: th.used,
             debt: th.debt,
             costs: (self.config.cost.atomic, self.config.cost.line),
+            hardware: &self.hardware,
             children: &mut self.children,
             owners: &mut self.owners,
         };
@@ -159,12 +163,13 @@ impl World {
         let Mode::User(since) = self.cpus[cpu.index()].mode else { panic!("{cpu:?} is not in user mode") };
         let t = self.cpus[cpu.index()].thread.expect("user mode has a thread");
         let used = self.now.since(since);
-        let interrupted = matches!(self.thread(t).work, Work::Run { left, .. } if left > used);
+        let done = self.hardware.work(cpu, since, self.now);
+        let interrupted = matches!(self.thread(t).work, Work::Run { left, .. } if left > done);
         let skip = interrupted && self.strikes(Bug::SkipCompute);
         let th = self.thread(t);
         th.used += used;
         if let Work::Run { left, .. } = &mut th.work {
-            *left = if skip { Nanos::ZERO } else { left.since(used) };
+            *left = if skip { Nanos::ZERO } else { left.since(done) };
         }
         t
     }

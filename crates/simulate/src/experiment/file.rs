@@ -29,6 +29,7 @@ pub(super) struct Case {
     /// In place of the file's own.
     pub seeds: Option<Spanned<String>>,
     pub cpus: Option<List<u32>>,
+    pub machine: Option<List<String>>,
     pub costs: Option<List<String>>,
     pub scale: Option<List<u32>>,
     pub policy: Option<List<String>>,

@@ -5,13 +5,13 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use sim::Cost;
+use sim::{Cost, Hardware};
 
 use super::file::Case;
 use super::list::List;
 use super::{CONFIGURATIONS_MAX, Configuration, short_hash};
 use crate::args::Choice;
-use crate::plan::{Plan, What};
+use crate::plan::{FLAT, Plan, What};
 
 /// Puts a value into the options.
 type Put<T> = fn(&mut Choice, T);
@@ -51,6 +51,7 @@ pub(super) fn multiply(
 fn choices(case: &Case) -> anyhow::Result<Vec<Choice>> {
     let mut all = vec![Choice::default()];
     times(&mut all, "cpus", case.cpus.as_ref(), within(1..=ids::CPUS_MAX as u32), |c, n| c.cpus = Some(n))?;
+    times(&mut all, "machine", case.machine.as_ref(), |_| None, |c, name| c.machine = Some(name))?;
     times(&mut all, "costs", case.costs.as_ref(), |_| None, |c, name| c.costs = Some(name))?;
     times(&mut all, "scale", case.scale.as_ref(), within(1..=10_000), |c, n| c.scale = Some(n))?;
     times(&mut all, "policy", case.policy.as_ref(), |_| None, |c, name| c.policy = Some(name))?;
@@ -105,13 +106,17 @@ fn within(range: RangeInclusive<u32>) -> impl Fn(&u32) -> Option<String> {
     move |n| (!range.contains(n)).then(|| format!("{} to {}", range.start(), range.end()))
 }
 
-/// The choice with a cost file's path as seen from here.
+/// The choice with the paths of files as seen from here.
 fn found(choice: &Choice, folder: &Path) -> Choice {
-    let costs = choice.costs.as_ref().map(|named| match Cost::profile(named) {
-        Ok(_) => named.clone(),
-        Err(_) => folder.join(named).to_string_lossy().into_owned(),
-    });
-    Choice { costs, ..choice.clone() }
+    let found = |named: &String, is_name: bool| match is_name {
+        true => named.clone(),
+        false => folder.join(named).to_string_lossy().into_owned(),
+    };
+    let costs = choice.costs.as_ref().map(|named| found(named, Cost::profile(named).is_ok()));
+    // What is wrong with a name is said where it is read.
+    let is_machine = |named: &String| named == FLAT || !matches!(Hardware::named(named), Ok(None));
+    let machine = choice.machine.as_ref().map(|named| found(named, is_machine(named)));
+    Choice { costs, machine, ..choice.clone() }
 }
 
 /// A scenario's name, or the path of a file as seen from here.
@@ -138,5 +143,10 @@ fn hash(scenario: &str, plan: &Plan) -> anyhow::Result<String> {
     let o = &plan.options;
     let plant = o.plant.map(|plant| plant.bug.name());
     let all = (scenario, text, plan.cpus, &o.cost, o.threads, o.rounds, o.length, o.policy.name(), plant, o.check);
-    Ok(short_hash(&serde_json::to_vec(&all)?))
+    let mut all = serde_json::to_vec(&all)?;
+    // A run on a flat machine depends on nothing more.
+    if let Some(hardware) = &o.hardware {
+        all.extend(serde_json::to_vec(hardware)?);
+    }
+    Ok(short_hash(&all))
 }

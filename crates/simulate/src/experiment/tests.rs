@@ -42,6 +42,22 @@ fn the_product_has_one_order() {
 }
 
 #[test]
+fn machines_come_after_cpus() {
+    let text = "name = \"m\"\nseeds = \"0..1\"\n[[runs]]\nscenario = \"schbench\"\ncosts = [\"host\", \"smp2007\"]\n\
+                cpus = 8\nmachine = [\"flat\", \"2x4\", \"1x4x2\"]";
+    let experiment = parse(text).unwrap();
+    let said: Vec<String> = experiment.configurations.iter().map(|c| c.choice.words().join(" ")).collect();
+    assert_eq!(said.len(), 6);
+    assert_eq!(said[1], "--cpus 8 --machine flat --costs smp2007");
+    assert_eq!(said[2], "--cpus 8 --machine 2x4 --costs host");
+    // A flat machine is no other than none.
+    let hash = |text: &str| parse(text).unwrap().configurations[0].hash.clone();
+    assert_eq!(hash(text), hash(&text.replace("\"flat\", ", "").replace("machine", "#")));
+    assert_ne!(hash(text), experiment.configurations[2].hash);
+    assert_ne!(experiment.configurations[2].hash, experiment.configurations[4].hash);
+}
+
+#[test]
 fn a_hash_changes_with_what_the_results_depend_on() {
     let hash = |text: &str| parse(text).unwrap().hash;
     assert_eq!(hash(MIGRATE), hash(&format!("# a comment\n{MIGRATE}")));
@@ -67,6 +83,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("\"rt-migrate\"", "\"app.json\"", &["cannot read /no/such/folder/app.json"]),
         ("\"2007-passive\"", "\"2006\"", &["line 5", "there is no policy '2006'", "2007-passive"]),
         ("rounds = 3", "costs = \"x.toml\"", &["expected one of host, smp2007", "cannot read /no/such/folder/x.toml"]),
+        ("rounds = 3", "machine = \"2x8\"", &["line 5", "--cpus 2 contradicts --machine 2x8, which has 16"]),
+        ("rounds = 3", "machine = \"x.toml\"", &["SOCKETSxCORES", "cannot read /no/such/folder/x.toml"]),
         ("[\"swarm\"]", "[\"swarm\"]\ncpus = 3", &["line 11", "swarm", "--cpus contradicts"]),
         ("\"migrate\"", "\"a b\"", &["expected letters, digits"]),
         ("name", "fails = [\"limit\"]\nname", &["'limit' always fails"]),

@@ -6,6 +6,7 @@ use sim::report::QUANTITIES;
 
 use super::table::{Cell, Table, Values};
 use crate::experiment::{Configuration, Experiment, Verdict};
+use crate::plan::FLAT;
 
 /// What is true of the whole table.
 pub(crate) const FACT_BUILD: &str = "entresol.build";
@@ -29,6 +30,7 @@ pub(crate) fn row(number: u64, build: &str, of: &Configuration, report: &Report,
         ("scenario", text(&of.scenario)),
         ("scenario_hash", text(&of.hash)),
         ("cpus", count(Some(report.cpus as u64))),
+        ("machine", Cell::Text(of.choice.machine.clone().or_else(|| chosen.then(|| FLAT.to_owned())))),
         ("threads_asked", count(o.threads.map(|n| n as u64))),
         ("rounds", count(o.rounds.map(u64::from))),
         ("length", count(is_swarm.then_some(o.length))),
@@ -125,6 +127,7 @@ pub(crate) fn command(table: &Table, row: usize) -> String {
     ];
     words.extend(numbers.into_iter().filter_map(|(option, n)| Some(format!("{option} {}", n?))));
     let names = [
+        ("--machine", text("machine").filter(|name| name != FLAT)),
         ("--costs", text("costs").filter(|name| name != "host")),
         ("--policy", text("policy").filter(|name| name != "entresol")),
         ("--plant", text("plant")),
@@ -147,5 +150,25 @@ mod tests {
         assert_eq!(column_name("worst response, in periods", ""), "worst_response_in_periods");
         let names: BTreeSet<String> = QUANTITIES.iter().map(|(name, unit)| column_name(name, unit)).collect();
         assert_eq!(names.len(), QUANTITIES.len());
+    }
+
+    #[test]
+    fn a_row_has_its_machine_and_the_command_says_it() {
+        let text = "name = \"x\"\nseeds = \"3..4\"\n[[runs]]\nscenario = \"hackbench\"\nrounds = 2\n\
+                    machine = [\"flat\", \"1x2x2\"]\n[[runs]]\nscenario = \"swarm\"\nmachine = \"2x1\"";
+        let experiment = Experiment::parse(text, std::path::Path::new("")).unwrap();
+        let rows = experiment.configurations.iter().enumerate().map(|(number, of)| {
+            let report = of.plan.run(3, false);
+            let verdict = experiment.rule.judge(&of.scenario, &report, true);
+            row(number as u64, "b", of, &report, &verdict)
+        });
+        let table = table(rows.collect(), "b", &experiment);
+        let commands = [0, 1, 2].map(|at| command(&table, at).replace("entresol sim run ", ""));
+        assert_eq!(commands[0], "hackbench --cpus 4 --rounds 2 --seed 3");
+        assert_eq!(commands[1], "hackbench --cpus 4 --rounds 2 --machine 1x2x2 --seed 3");
+        assert_eq!(commands[2], "swarm --machine 2x1 --seed 3");
+        let siblings = table.column("migrations_to_a_sibling").unwrap();
+        assert_eq!(siblings.cell(0), Cell::Real(None), "a flat machine has no siblings");
+        assert!(matches!(siblings.cell(1), Cell::Real(Some(n)) if n > 0.0));
     }
 }

@@ -13,9 +13,9 @@ use std::rc::Rc;
 use anyhow::{Context, bail, ensure};
 use perfetto::Process;
 use serde::Serialize;
-use sim::export;
 use sim::report::Samples;
 use sim::workload::recorded::{Policies, Prediction, Real, Recording, Waits};
+use sim::{Hardware, export};
 
 use super::args::ReplayArguments;
 use super::{STATUS_BROKEN, plan};
@@ -55,6 +55,8 @@ struct Ends {
 struct Row {
     live: bool,
     cpus: usize,
+    /// Its name, unless it is flat.
+    machine: Option<String>,
     makespan_ms: f64,
     /// How many times as fast as the live run.
     speed: f64,
@@ -81,20 +83,23 @@ pub(super) fn replay(request: &ReplayArguments, file: &Path) -> anyhow::Result<i
     let process = choose(read(file)?, request.process).with_context(|| file.display().to_string())?;
     let recording = Recording::new(&process).map_err(|why| refused(file, &why.to_string()))?;
     let recording = Rc::new(recording);
-    let cpus = machines(request, recording.real.cpus)?;
+    let asked = request.machine.as_deref().map(plan::machine).transpose()?.flatten();
+    let machines = machines(request, recording.real.cpus, asked.as_ref())?;
     [&request.trace, &request.html].into_iter().flatten().try_for_each(|file| super::create(file))?;
     let policies = policies(request.policy.as_deref())?;
     let cost = plan::cost(request.costs.as_deref(), request.scale)?;
     let mut study = Study::new(file, &process, &recording, request, policies);
     let mut failures = Vec::new();
-    for cpus in cpus {
-        let record = request.trace.is_some() && request.cpus.contains(&(cpus as u32));
-        let done = recording.run(request.seed, cpus, &cost, policies, record);
+    for (cpus, hardware) in machines {
+        let meant = if asked.is_some() { hardware.is_some() } else { request.cpus.contains(&(cpus as u32)) };
+        let record = request.trace.is_some() && meant;
+        let done = recording.run(request.seed, cpus, hardware, &cost, policies, record);
         failures.extend(done.report.failure.as_ref().map(|why| format!("{cpus} CPUs, seed {}: {why}", request.seed)));
         if let (true, Some(file)) = (record, &request.trace) {
             super::write(file, export::perfetto(&done.report.records))?;
         }
-        study.rows.push(Row::simulated(cpus, &recording.real, &done));
+        let machine = request.machine.clone().filter(|_| hardware.is_some());
+        study.rows.push(Row { machine, ..Row::simulated(cpus, &recording.real, &done) });
     }
     if let Some(file) = &request.html {
         super::write(file, page::render(&study))?;
@@ -137,17 +142,25 @@ fn choose(mut processes: Vec<Process>, pid: Option<i32>) -> anyhow::Result<Proce
     Ok(processes.swap_remove(at))
 }
 
-/// The numbers of CPUs, that of the live run among them.
-fn machines(request: &ReplayArguments, live: usize) -> anyhow::Result<Vec<usize>> {
+/// The machines by number of CPUs: the live run's, which is flat, and what was asked for.
+fn machines<'a>(
+    request: &ReplayArguments,
+    live: usize,
+    hardware: Option<&'a Hardware>,
+) -> anyhow::Result<Vec<(usize, Option<&'a Hardware>)>> {
     ensure!(
-        request.trace.is_none() || request.cpus.len() == 1,
+        request.trace.is_none() || request.cpus.len() == 1 || hardware.is_some(),
         "--trace is the trace of one simulated run: say one number of --cpus"
     );
     ensure!(request.trace.is_none() || request.trace != request.html, "--trace and --html name the same file");
+    if let (Some(hardware), Some(name)) = (hardware, &request.machine) {
+        request.cpus.iter().try_for_each(|&cpus| plan::agrees(Some(cpus), name, hardware))?;
+        return Ok(vec![(live, None), (hardware.cpus(), Some(hardware))]);
+    }
     let mut all: Vec<usize> = request.cpus.iter().map(|&cpus| cpus as usize).chain([live]).collect();
     all.sort_unstable();
     all.dedup();
-    Ok(all)
+    Ok(all.into_iter().map(|cpus| (cpus, None)).collect())
 }
 
 fn policies(name: Option<&str>) -> anyhow::Result<Policies> {
@@ -226,6 +239,7 @@ impl Row {
         Row {
             live: false,
             cpus,
+            machine: None,
             makespan_ms: ms(makespan),
             speed: 0.0,
             utilisation_percent: 100.0 * utilisation,
@@ -240,7 +254,8 @@ impl Row {
     /// Its name in a table.
     fn name(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
-        format!("{}, {cpus}", if self.live { "live" } else { "simulated" })
+        let machine = self.machine.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
+        format!("{}, {cpus}{machine}", if self.live { "live" } else { "simulated" })
     }
 
     /// Its figures, with the heads of [`HEADS`].
@@ -274,7 +289,7 @@ const HEADS: [&str; 8] = [
 /// What a replay does not know, for the reader of its figures.
 const UNKNOWN: [&str; 4] = [
     "Run times are those of the live run, with what the host took from its CPUs meanwhile. Caches, memory bandwidth and \
-     frequency on the other machine are not known.",
+     frequency on the other machine are not known, except what --machine says of them.",
     "The order of events is that of the live run: a lock that was free is free, a queue's work stays with the threads that did \
      it, and there are as many threads.",
     "What came from outside (descriptors, pipes between its own threads, too, children, signals, timers) comes at the same time \

@@ -7,6 +7,7 @@ use sim::report::QUANTITIES;
 
 use crate::fleet::row::{column_name, command};
 use crate::fleet::table::{Cell, Table, Values};
+use crate::plan::FLAT;
 
 /// So many failed runs of a side are kept with their commands.
 const FAILED_MOST: usize = 10;
@@ -101,6 +102,7 @@ fn group(table: &Table, row: usize) -> String {
     let words = [
         text(table, "scenario", row),
         costs.is_some().then(|| count("cpus")).flatten(),
+        text(table, "machine", row).filter(|name| name != FLAT).map(|name| format!("machine {name}")),
         count("threads_asked"),
         count("rounds"),
         count("length").filter(|words| !words.starts_with("1 ")),

@@ -4,6 +4,7 @@ use super::Recording;
 use super::program::{Replayed, Shared};
 use crate::config::Config;
 use crate::cost::Cost;
+use crate::hardware::Hardware;
 use crate::report::{Report, Samples};
 use crate::user::{Program, Step, Who, after};
 use crate::world::Setup;
@@ -77,12 +78,13 @@ fn without_recorded(cost: &Cost) -> Cost {
 }
 
 impl Recording {
-    /// Runs it on this many CPUs with these costs; `record`: the trace is kept.
+    /// Runs it on this many CPUs, those of a machine if one is given, with these costs; `record`: the trace is kept.
     #[must_use]
     pub fn run(
         self: &Rc<Recording>,
         seed: u64,
         cpus: usize,
+        hardware: Option<&Hardware>,
         cost: &Cost,
         policies: Policies,
         record: bool,
@@ -90,7 +92,8 @@ impl Recording {
         let new = Config::new(seed, cpus);
         // Nothing may end it but its end.
         let limit = Nanos(u64::MAX / 2);
-        let mut setup = Setup::new(Config { cost: without_recorded(cost), check_every: 0, limit, record, ..new });
+        let (cost, hardware) = (without_recorded(cost), hardware.cloned());
+        let mut setup = Setup::new(Config { cost, hardware, check_every: 0, limit, record, ..new });
         let words = self.threads.iter().map(|_| setup.words(1)).collect();
         let shared = Shared::new(self.clone(), words, policies == Policies::Recorded);
         let first: Box<dyn Program> = Replayed::new(0, None, shared.clone());

@@ -33,7 +33,7 @@ const MADE: Waker = Waker::Creator(Tid(1));
 fn makespans(recording: Recording, cpus: &[usize]) -> Vec<u64> {
     let recording = Rc::new(recording);
     let run = |&cpus: &usize| {
-        let done = recording.run(1, cpus, &free(), Policies::Recorded, false);
+        let done = recording.run(1, cpus, None, &free(), Policies::Recorded, false);
         assert_eq!(done.report.failure, None);
         (done.makespan.0 + 500) / 1000
     };
@@ -129,7 +129,7 @@ fn priorities_are_replayed_and_can_be_replaced() {
     let priorities: Vec<&Action> =
         recording.threads.iter().flat_map(|t| &t.actions).filter(|a| matches!(a, Action::Priority(_))).collect();
     assert_eq!(priorities, [&Action::Priority(49)], "others inherit what they have");
-    let most = |policies| recording.run(3, 1, &free(), policies, false).latency.most() / 1000;
+    let most = |policies| recording.run(3, 1, None, &free(), policies, false).latency.most() / 1000;
     assert_eq!(most(Policies::Recorded), 1000, "the other waits for all of it");
     assert!(most(Policies::Other) < 1000, "they share the CPU");
 }
@@ -284,7 +284,7 @@ fn random_recordings_keep_run_times_and_bounds_and_repeat() {
             waits.by_outside += more.by_outside;
         }
         for (cpus, cost) in [(recorded.into(), free()), (1, Cost::host()), (64, free())] {
-            let run = || recording.run(seed, cpus, &cost, Policies::Recorded, false);
+            let run = || recording.run(seed, cpus, None, &cost, Policies::Recorded, false);
             let (done, again) = (run(), run());
             assert_eq!(done.report.failure, None, "seed {seed}");
             assert_eq!((&done.report.hash, done.makespan), (&again.report.hash, again.makespan), "seed {seed}");
