@@ -7,6 +7,7 @@ pub mod rt_migrate;
 pub mod rt_storm;
 pub mod rtapp;
 pub mod schbench;
+pub mod threads;
 
 use crate::config::{Config, Plant};
 use crate::cost::Cost;
@@ -114,6 +115,8 @@ pub struct Scenario {
     pub historic: bool,
     /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
     pub machine: bool,
+    /// Its threads, if they can run live as well.
+    pub live: Option<threads::Make>,
     /// Runs it on this many CPUs.
     pub run: fn(seed: u64, cpus: usize, options: &Options) -> Report,
 }
@@ -129,6 +132,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("50"),
             historic: true,
             machine: true,
+            live: Some(rt_migrate::threads),
             run: rt_migrate::run,
         },
         Scenario {
@@ -139,6 +143,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 of 1 ms"),
             historic: true,
             machine: true,
+            live: None,
             run: rt_storm::run,
         },
         Scenario {
@@ -148,6 +153,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 periods of 10 ms"),
             historic: false,
             machine: true,
+            live: None,
             run: periodic::run,
         },
         Scenario {
@@ -157,6 +163,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("50 messages a worker"),
             historic: false,
             machine: true,
+            live: Some(schbench::threads),
             run: schbench::run,
         },
         Scenario {
@@ -166,6 +173,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 messages a pair"),
             historic: false,
             machine: true,
+            live: Some(hackbench::threads),
             run: hackbench::run,
         },
         Scenario {
@@ -175,6 +183,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: None,
             historic: false,
             machine: false,
+            live: None,
             run: run_swarm,
         },
     ]
