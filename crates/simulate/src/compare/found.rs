@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use sim::report::Samples;
+use sim::workload::rtapp::script::Measured;
 use sim::workload::rtapp::{Workload, policy_in_words};
 use sim::workload::threads::Results;
-
-use super::sides::Observed;
 
 /// What one run has measured, or several together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -106,6 +105,44 @@ impl From<Results> for Found {
         });
         let counts = results.counts.into_iter().map(|(what, n)| Count { what: what.to_owned(), n });
         Found { series: series.collect(), counts: counts.collect(), refused: None, no_thread: None }
+    }
+}
+
+/// Measurements of a thread of a file in one run, or in several.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Observed {
+    pub loops: u64,
+    pub missed: u64,
+    /// The number of the error with which a change of policy or CPUs was refused.
+    pub refused: Option<i32>,
+    /// The number of the error with which a fork was refused.
+    pub no_thread: Option<i32>,
+    /// In nanoseconds, as the next.
+    pub wakeup: Samples,
+    pub response: Samples,
+}
+
+impl From<&Measured> for Observed {
+    fn from(measured: &Measured) -> Observed {
+        Observed {
+            loops: measured.loops,
+            missed: measured.missed,
+            refused: measured.refused.map(|negative| -negative as i32),
+            no_thread: measured.no_thread.map(|negative| -negative as i32),
+            wakeup: measured.wakeup.clone(),
+            response: measured.response.clone(),
+        }
+    }
+}
+
+impl Observed {
+    pub fn add(&mut self, other: &Observed) {
+        self.loops += other.loops;
+        self.missed += other.missed;
+        self.refused = self.refused.or(other.refused);
+        self.no_thread = self.no_thread.or(other.no_thread);
+        self.wakeup.add_all(&other.wakeup);
+        self.response.add_all(&other.response);
     }
 }
 

@@ -17,8 +17,8 @@ use sched::Attr;
 use sim::workload::rtapp::script::{Action, Measured};
 use sim::workload::rtapp::{Thread, Workload};
 
+use super::found::Observed;
 use super::objects::Shared;
-use super::sides::Observed;
 
 /// How long after the end of a workload its threads are waited for.
 const GRACE: Duration = Duration::from_millis(500);

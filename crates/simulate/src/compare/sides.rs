@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bench::child;
-use serde::{Deserialize, Serialize};
 use sim::Cost;
-use sim::report::Samples;
-use sim::workload::rtapp::script::Measured;
 
 use super::disturbance::{Disturbance, Watch};
 use super::found::Found;
@@ -52,44 +49,6 @@ pub(super) struct Costs {
     pub cost: Cost,
     /// How `--costs` named them; `None`: they were measured here.
     pub named: Option<String>,
-}
-
-/// Measurements of a thread in one run, or in several.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Observed {
-    pub loops: u64,
-    pub missed: u64,
-    /// The number of the error with which a change of policy or CPUs was refused.
-    pub refused: Option<i32>,
-    /// The number of the error with which a fork was refused.
-    pub no_thread: Option<i32>,
-    /// In nanoseconds, as the next.
-    pub wakeup: Samples,
-    pub response: Samples,
-}
-
-impl From<&Measured> for Observed {
-    fn from(measured: &Measured) -> Observed {
-        Observed {
-            loops: measured.loops,
-            missed: measured.missed,
-            refused: measured.refused.map(|negative| -negative as i32),
-            no_thread: measured.no_thread.map(|negative| -negative as i32),
-            wakeup: measured.wakeup.clone(),
-            response: measured.response.clone(),
-        }
-    }
-}
-
-impl Observed {
-    pub fn add(&mut self, other: &Observed) {
-        self.loops += other.loops;
-        self.missed += other.missed;
-        self.refused = self.refused.or(other.refused);
-        self.no_thread = self.no_thread.or(other.no_thread);
-        self.wakeup.add_all(&other.wakeup);
-        self.response.add_all(&other.response);
-    }
 }
 
 /// All runs of a side.

@@ -8,8 +8,7 @@ use sim::workload::rtapp::Workload;
 use sim::workload::threads::Make;
 use sim::{Cost, Options, Scenario};
 
-use super::found::Found;
-use super::sides::Observed;
+use super::found::{Found, Observed};
 use super::{live, scenarios};
 use crate::plan::What;
 
