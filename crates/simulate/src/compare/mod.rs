@@ -16,6 +16,7 @@ mod scenarios;
 mod sides;
 mod subject;
 mod table;
+mod trials;
 
 use std::path::PathBuf;
 use std::thread;

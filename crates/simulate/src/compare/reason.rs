@@ -3,6 +3,7 @@
 use super::found::Series;
 use super::sides::{Costs, Runs};
 use super::table::Row;
+use super::trials::Trials;
 
 /// What is known about the runs of a row.
 pub(super) struct Evidence<'a> {
@@ -10,6 +11,7 @@ pub(super) struct Evidence<'a> {
     pub entresol: &'a Runs,
     pub native: &'a Runs,
     pub costs: &'a Costs,
+    pub trials: &'a Trials,
 }
 
 impl Evidence<'_> {
@@ -22,6 +24,7 @@ impl Evidence<'_> {
         if row.medians_differ() {
             all.extend(self.spread(series));
             all.extend(self.groups(row, series));
+            all.extend(self.trials.explain(series, &row.entresol));
         }
         all.extend(self.native(row));
         if all.is_empty() {
@@ -144,7 +147,14 @@ mod tests {
         let figures = |runs: &Runs| Figures::of(&runs.found.samples(&like), &like);
         let row = Row::new(&like, [&simulated, &entresol, &native].map(figures));
         let costs = Costs { cost: Cost::host(), named: named.map(str::to_owned) };
-        Evidence { simulated: &simulated, entresol: &entresol, native: &native, costs: &costs }.reason(&row, &like)
+        Evidence {
+            simulated: &simulated,
+            entresol: &entresol,
+            native: &native,
+            costs: &costs,
+            trials: &Trials::default(),
+        }
+        .reason(&row, &like)
     }
 
     #[test]

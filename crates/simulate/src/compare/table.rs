@@ -12,6 +12,7 @@ use super::disturbance::Disturbance;
 use super::found::Series;
 use super::reason::Evidence;
 use super::sides::{Request, Runs, Side};
+use super::trials::Trials;
 
 /// Medians within this part of each other agree.
 const MEDIAN_OFF: f64 = 0.25;
@@ -105,6 +106,11 @@ impl Figures {
         self.ratios(other).into_iter().flatten().any(|ratio| ratio > 1.0)
     }
 
+    /// Whether the median differs.
+    pub fn median_differs(&self, other: &Figures) -> bool {
+        self.ratios(other)[0].is_some()
+    }
+
     /// Of median and 99th percentile, as far as they differ.
     fn ratios(&self, other: &Figures) -> [Option<f64>; 2] {
         if self.samples == 0 || other.samples == 0 {
@@ -128,12 +134,17 @@ impl Row {
         Row { thread, policy, quantity, simulated, entresol, native }
     }
 
+    /// Whether any side has measured it.
+    fn has_samples(&self) -> bool {
+        [self.simulated, self.entresol, self.native].iter().any(|figures| figures.samples > 0)
+    }
+
     pub fn is_real_time(&self) -> bool {
         ["Fifo", "RoundRobin", "Deadline"].iter().any(|policy| self.policy.starts_with(policy))
     }
 
     pub fn medians_differ(&self) -> bool {
-        self.entresol.ratios(&self.simulated)[0].is_some()
+        self.entresol.median_differs(&self.simulated)
     }
 
     /// How many microseconds longer what differs is live: the median, or else the 99th percentile.
@@ -175,20 +186,18 @@ impl Counted {
 impl Comparison {
     pub fn new(request: &Request<'_>, all: [Runs; 3]) -> Comparison {
         let [simulated, entresol, native] = &all;
-        let evidence = Evidence { simulated, entresol, native, costs: &request.costs };
-        let (mut rows, mut notes) = (Vec::new(), Vec::new());
         // A side that failed has no series.
         let complete = all.iter().map(|runs| &runs.found).max_by_key(|found| found.series.len());
-        for series in complete.iter().flat_map(|found| &found.series) {
-            let row = Row::new(
-                series,
-                [simulated, entresol, native].map(|runs| Figures::of(&runs.found.samples(series), series)),
-            );
-            if [row.simulated, row.entresol, row.native].iter().any(|figures| figures.samples > 0) {
-                notes.extend(row.note(&evidence, series));
-                rows.push(row);
-            }
-        }
+        let row = |series| {
+            let figures = |runs: &Runs| Figures::of(&runs.found.samples(series), series);
+            (series, Row::new(series, [simulated, entresol, native].map(figures)))
+        };
+        let rows = complete.iter().flat_map(|found| &found.series).map(row);
+        let rows: Vec<(&Series, Row)> = rows.filter(|(_, row)| row.has_samples()).collect();
+        let longer = rows.iter().any(|(_, row)| row.medians_differ() && row.more() > 0.0);
+        let trials = if longer { Trials::run(request) } else { Trials::default() };
+        let evidence = Evidence { simulated, entresol, native, costs: &request.costs, trials: &trials };
+        let mut notes: Vec<String> = rows.iter().filter_map(|(series, row)| row.note(&evidence, series)).collect();
         let count = |what: &String| {
             let [simulated, entresol, native] = [simulated, entresol, native].map(|runs| runs.found.count(what));
             Counted { what: what.clone(), simulated, entresol, native }
@@ -205,7 +214,7 @@ impl Comparison {
             subject: request.subject.name(),
             cpus: request.cpus,
             runs: all.iter().map(|runs| runs.each.len()).max().unwrap_or(0),
-            rows,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
             counts,
             failures: all.iter().filter_map(failed).collect(),
             notes,
