@@ -276,7 +276,7 @@ pub(super) fn wake_sleeper(samples: usize) -> Option<Range> {
 ///
 /// A CPU that was idle for longer sleeps deeper, on a virtual machine above all: the sleeps are as long as those of programs.
 pub(super) fn timer(samples: usize) -> Range {
-    const SPANS: [u64; 3] = [200_000, 1_000_000, 5_000_000];
+    const SPANS: [u64; 3] = [1_000_000, 5_000_000, 10_000_000];
     // SAFETY: plain numbers; it concerns this thread's later sleeps only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut late = Vec::new();
