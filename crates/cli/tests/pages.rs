@@ -18,7 +18,7 @@ const BEFORE: &str = include_str!("pages/before.js");
 const AFTER: &str = include_str!("pages/after.js");
 
 /// A page and the command that writes it, after the option `--html`.
-const PAGES: [(&str, &[&str]); 9] = [
+const PAGES: [(&str, &[&str]); 10] = [
     ("run", &["sim", "run", "periodic", "--cpus", "4"]),
     ("many-cpus", &["sim", "run", "hackbench", "--cpus", "128"]),
     ("lab-rt-migrate", &["lab", "rt-migrate", "--cpus", "2,4"]),
@@ -27,6 +27,7 @@ const PAGES: [(&str, &[&str]); 9] = [
     ("lab-posix-timers", &["lab", "posix-timers", "--no-live"]),
     ("lab-procfs", &["lab", "procfs", "--no-live"]),
     ("lab-fair", &["lab", "fair"]),
+    ("compare", &["compare", "hackbench", "--rounds", "5", "--runs", "1"]),
     ("report", &["sim", "report", "results"]),
 ];
 

@@ -105,6 +105,35 @@ impl Cost {
         "memory",
     ];
 
+    /// The lesser of both values of each cost: of two measurements, the one that was disturbed less.
+    pub fn least(&self, other: &Cost) -> Cost {
+        let pair = |a: [u64; 2], b: [u64; 2]| [a[0].min(b[0]), a[1].min(b[1])];
+        Cost {
+            atomic: self.atomic.min(other.atomic),
+            line: self.line.min(other.line),
+            call: self.call.min(other.call),
+            interrupt: self.interrupt.min(other.interrupt),
+            tick: self.tick.min(other.tick),
+            switch: self.switch.min(other.switch),
+            migration: self.migration.min(other.migration),
+            lock: self.lock.min(other.lock),
+            kick_send: self.kick_send.min(other.kick_send),
+            kick: pair(self.kick, other.kick),
+            kick_parked: pair(self.kick_parked, other.kick_parked),
+            look: self.look.min(other.look),
+            looks: self.looks.min(other.looks),
+            seat: self.seat.min(other.seat),
+            timer: pair(self.timer, other.timer),
+            memory: self.memory.min(other.memory),
+        }
+    }
+
+    /// Each cost with its value, as the file has them: `[least, most]` for a range.
+    pub fn in_words(&self) -> Vec<(&'static str, String)> {
+        let all = serde_json::to_value(self).unwrap_or_default();
+        Cost::NAMES.into_iter().map(|name| (name, all[name].to_string().replace(',', ", "))).collect()
+    }
+
     /// The cost of that name scaled to a percentage, at least 1; `None` if there is no such cost.
     pub fn with_one_scaled(&self, name: &str, percent: u64) -> Option<Cost> {
         let mut all = serde_json::to_value(self).ok()?;
@@ -182,6 +211,25 @@ mod tests {
             assert_eq!(differ, [name]);
         }
         assert_eq!(Cost::host().with_one_scaled("none", 200), None);
+    }
+
+    #[test]
+    fn every_cost_has_words() {
+        let all = Cost::host().in_words();
+        assert!(
+            all.contains(&("atomic", "5".to_owned())) && all.contains(&("timer", "[0, 4000]".to_owned())),
+            "{all:?}"
+        );
+        assert_eq!(all.len(), Cost::NAMES.len());
+    }
+
+    #[test]
+    fn the_least_of_two_measurements_is_taken_cost_by_cost() {
+        let host = Cost::host();
+        for name in Cost::NAMES {
+            let more = host.with_one_scaled(name, 300).unwrap();
+            assert_eq!((host.least(&more), more.least(&host)), (host.clone(), host.clone()), "{name}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn calibrate(request: &CalibrateArguments) -> anyhow::Result<i32> {
 }
 
 /// The committed costs, with what can be measured in their place.
-fn measured(quick: bool, kept: &mut Vec<String>) -> anyhow::Result<Cost> {
+pub(super) fn measured(quick: bool, kept: &mut Vec<String>) -> anyhow::Result<Cost> {
     let (batches, samples) = if quick { (5, 200) } else { (21, 2_000) };
     let ns = |value: f64| value.round().max(1.0) as u64;
     let range = |r: measure::Range| [ns(r.least), ns(r.most).max(ns(r.least))];

@@ -21,6 +21,7 @@ mod fleet;
 mod from_trace;
 mod measure;
 mod once;
+mod page;
 mod plan;
 mod replay;
 mod report;

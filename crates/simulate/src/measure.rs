@@ -257,8 +257,8 @@ pub(super) fn wake_sleeper(samples: usize) -> Option<Range> {
         });
         let _ = pthread::pin(here);
         for turn in 1..=samples as u64 {
-            // It shall be asleep.
-            thread::sleep(Duration::from_micros(200));
+            // It shall be asleep, and its CPU as well.
+            thread::sleep(Duration::from_millis(1));
             ran.store(0, Ordering::Release);
             sent.store(turn, Ordering::Release);
             let start = now_ns();
@@ -273,12 +273,15 @@ pub(super) fn wake_sleeper(samples: usize) -> Option<Range> {
 }
 
 /// How much later than asked for a sleep ends, with the timer slack that carriers have.
+///
+/// A CPU that was idle for longer sleeps deeper, on a virtual machine above all: the sleeps are as long as those of programs.
 pub(super) fn timer(samples: usize) -> Range {
+    const SPANS: [u64; 3] = [1_000_000, 5_000_000, 10_000_000];
     // SAFETY: plain numbers; it concerns this thread's later sleeps only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut late = Vec::new();
-    for _ in 0..samples {
-        let due = now_ns() + 100_000;
+    for turn in 0..samples {
+        let due = now_ns() + SPANS[turn % SPANS.len()];
         let until = libc::timespec { tv_sec: (due / 1_000_000_000) as i64, tv_nsec: (due % 1_000_000_000) as i64 };
         // SAFETY: the time is readable; an absolute sleep has no remaining time to store.
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };

@@ -41,8 +41,8 @@ const ERRAND: u32 = u32::MAX;
 
 pub(crate) use design::{Design, Effects};
 
-/// Threads and their attributes.
-pub(crate) type Threads = Vec<(Attr, Box<dyn Program>)>;
+/// The programs of all threads, each with the attributes of its thread.
+pub(crate) type Programs = Vec<(Attr, Box<dyn Program>)>;
 
 /// The state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +147,7 @@ impl Policy {
 
 impl History {
     /// A machine with these threads and their attributes, placed on the CPUs round robin.
-    pub fn new(setup: Setup, design: Box<dyn Design>, threads: Threads) -> History {
+    pub fn new(setup: Setup, design: Box<dyn Design>, threads: Programs) -> History {
         let (machine, config) = setup.into_parts();
         let seed = Rng::new(config.seed);
         let cpus = config.cpus;

@@ -236,9 +236,35 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// A program's view of the machine between two steps. Looking costs no time.
+/// What programs see of the machine that runs them.
+pub trait Surroundings {
+    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    fn now(&self) -> Nanos;
+    /// Loads a word of the program.
+    fn load(&self, addr: u64) -> u32;
+    /// Stores a word of the program.
+    fn store(&self, addr: u64, value: u32);
+}
+
+impl Surroundings for SimMachine {
+    fn now(&self) -> Nanos {
+        SimMachine::now(self)
+    }
+
+    fn load(&self, addr: u64) -> u32 {
+        self.word(addr, Access::Load)
+            .unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
+    }
+
+    fn store(&self, addr: u64, value: u32) {
+        let stored = self.word(addr, Access::Store(value));
+        assert!(stored.is_ok(), "the program stores to {addr:#x}, which is not mapped");
+    }
+}
+
+/// A program's view of the machine between two steps. Looking costs no simulated time.
 pub struct View<'a> {
-    pub(crate) machine: &'a SimMachine,
+    pub(crate) machine: &'a dyn Surroundings,
     pub(crate) run_time: Nanos,
     /// The result of the last step.
     pub result: isize,
@@ -248,6 +274,13 @@ pub struct View<'a> {
     pub cpu: CpuId,
     /// Randomness of the program's own, from the run's seed.
     pub rng: &'a mut Rng,
+}
+
+impl<'a> View<'a> {
+    /// The view of a thread on a real CPU: on which, and how long it has run, is not said.
+    pub fn real(machine: &'a dyn Surroundings, tid: Tid, result: isize, rng: &'a mut Rng) -> View<'a> {
+        View { machine, run_time: Nanos::ZERO, result, tid, cpu: CpuId::NONE, rng }
+    }
 }
 
 impl View<'_> {
@@ -263,15 +296,12 @@ impl View<'_> {
 
     /// Loads a word of the program.
     pub fn load(&self, addr: u64) -> u32 {
-        self.machine
-            .word(addr, Access::Load)
-            .unwrap_or_else(|_| panic!("the program loads from {addr:#x}, which is not mapped"))
+        self.machine.load(addr)
     }
 
     /// Stores a word of the program.
     pub fn store(&self, addr: u64, value: u32) {
-        let stored = self.machine.word(addr, Access::Store(value));
-        assert!(stored.is_ok(), "the program stores to {addr:#x}, which is not mapped");
+        self.machine.store(addr, value);
     }
 }
 

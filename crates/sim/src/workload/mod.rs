@@ -7,11 +7,12 @@ pub mod rt_migrate;
 pub mod rt_storm;
 pub mod rtapp;
 pub mod schbench;
+pub mod threads;
 
 use crate::config::{Config, Plant};
 use crate::cost::Cost;
 use crate::hardware::Hardware;
-use crate::history::{History, Threads};
+use crate::history::{History, Programs};
 use crate::report::Report;
 use crate::swarm;
 use crate::user::{Program, with};
@@ -116,7 +117,7 @@ impl Policy {
 }
 
 /// Runs these threads under a policy.
-pub(crate) fn run(setup: Setup, policy: Policy, threads: Threads) -> Outcome {
+pub(crate) fn run(setup: Setup, policy: Policy, threads: Programs) -> Outcome {
     match policy.design(setup.config()) {
         Some(design) => History::new(setup, design, threads).run(),
         None => setup.threads(threads.into_iter().map(ours).collect()).run(),
@@ -168,6 +169,8 @@ pub struct Scenario {
     pub class: Option<Class>,
     /// Whether the number of CPUs and the costs can be chosen; else they are the seed's.
     pub machine: bool,
+    /// Its threads, if they can run live as well.
+    pub live: Option<threads::Make>,
     /// Runs it on this many CPUs.
     pub run: fn(seed: u64, cpus: usize, options: &Options) -> Report,
 }
@@ -183,6 +186,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("50"),
             class: Some(Class::RealTime),
             machine: true,
+            live: Some(rt_migrate::threads),
             run: rt_migrate::run,
         },
         Scenario {
@@ -193,6 +197,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 of 1 ms"),
             class: Some(Class::RealTime),
             machine: true,
+            live: None,
             run: rt_storm::run,
         },
         Scenario {
@@ -202,6 +207,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 periods of 10 ms"),
             class: None,
             machine: true,
+            live: None,
             run: periodic::run,
         },
         Scenario {
@@ -211,6 +217,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("50 messages a worker"),
             class: Some(Class::Fair),
             machine: true,
+            live: Some(schbench::threads),
             run: schbench::run,
         },
         Scenario {
@@ -220,6 +227,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: Some("20 messages a pair"),
             class: Some(Class::Fair),
             machine: true,
+            live: Some(hackbench::threads),
             run: hackbench::run,
         },
         Scenario {
@@ -229,6 +237,7 @@ pub fn scenarios() -> &'static [Scenario] {
             rounds: None,
             class: None,
             machine: false,
+            live: None,
             run: run_swarm,
         },
     ]

@@ -7,14 +7,11 @@
 //! and is preempted at once is fine.)
 
 use super::Options;
-use crate::history::Threads;
+use super::threads::{Code, Maker, Quantity, Results, Shared, Threads, simulate};
 use crate::report::{Report, Samples, Table};
-use crate::user::{Barrier, Program, Step, View, Who};
-use crate::world::Setup;
+use crate::user::{Barrier, Step, View, Who};
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 const BUSY: Nanos = Nanos::from_millis(20);
 /// The lateness of a start that still passes.
@@ -30,45 +27,64 @@ struct Mark {
     ran: u64,
 }
 
-/// Measurements of all threads.
-#[derive(Default)]
+/// Measurements of all threads, each in a place of its own: they shall not wait for each other.
+#[derive(Clone)]
 struct Log {
     /// When the parent let a round begin.
-    begun: Vec<Nanos>,
-    /// By round, then by thread in ascending priority.
-    marks: Vec<Vec<Mark>>,
+    begun: Shared<Vec<Nanos>>,
+    /// By thread in ascending priority, then by round; by the clock.
+    marks: Vec<Shared<Vec<Mark>>>,
+}
+
+impl Log {
+    fn new(threads: usize) -> Log {
+        Log { begun: Shared::default(), marks: (0..threads).map(|_| Shared::default()).collect() }
+    }
+
+    /// By round, then by thread. A thread that did not end a round has a mark of zeros there.
+    fn rounds(&self) -> Vec<Vec<Mark>> {
+        let since = |begun: Nanos, at: u64| Nanos(at).since(begun).0;
+        let of = |round: usize, begun: Nanos, thread: &Shared<Vec<Mark>>| {
+            let mark = thread.lock().get(round).copied()?;
+            Some(Mark { start: since(begun, mark.start), end: since(begun, mark.end), ran: mark.ran })
+        };
+        let round = |(i, begun): (usize, &Nanos)| -> Vec<Mark> {
+            self.marks.iter().map(|thread| of(i, *begun, thread).unwrap_or_default()).collect()
+        };
+        self.begun.lock().iter().enumerate().map(round).collect()
+    }
+}
+
+/// How many threads and rounds, as the options say.
+fn size(cpus: usize, options: &Options) -> (usize, u32) {
+    (options.threads.unwrap_or(cpus + 1), options.rounds.unwrap_or(ROUNDS))
 }
 
 /// Runs it; `options.threads` threads (CPUs + 1), `options.rounds` rounds (50), balanced by `options.policy`.
 pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
-    let threads = options.threads.unwrap_or(cpus + 1);
-    let rounds = options.rounds.unwrap_or(ROUNDS);
-    let log = Rc::new(RefCell::new(Log::default()));
-    let mut setup = Setup::new(options.config(seed, cpus));
-    let [start, end] = [0; 2].map(|_| setup.barrier(threads as u32 + 1));
-    let all = everybody(&log, threads, rounds, cpus, start, end);
-    let out = super::run(setup, options.policy, all);
-    let mut report = Report::new("rt-migrate", seed, cpus, out);
-    judge(&log.borrow(), &mut report, threads);
+    let (mut report, results) = simulate("rt-migrate", threads, seed, cpus, options);
+    let Results { quantities, counts, broken, tables } = results;
+    if let Some(why) = broken {
+        report.fail(why);
+    }
+    counts.iter().for_each(|(name, n)| report.value(name, *n as f64, ""));
+    quantities.iter().for_each(|quantity| quantity.samples.report(quantity.name, &mut report));
+    report.tables.extend(tables);
     report
 }
 
-/// The threads in ascending priority, and the parent; each with its attributes.
-fn everybody(
-    log: &Rc<RefCell<Log>>,
-    threads: usize,
-    rounds: u32,
-    cpus: usize,
-    start: Barrier,
-    end: Barrier,
-) -> Threads {
-    let mut all = Threads::new();
-    for i in 0..threads {
+/// Its threads in ascending priority, and the parent.
+pub fn threads(maker: &mut dyn Maker, cpus: usize, options: &Options) -> Threads {
+    let (threads, rounds) = size(cpus, options);
+    let log = Log::new(threads);
+    let [start, end] = [(); 2].map(|()| maker.barrier(threads as u32 + 1));
+    let mut all: Vec<(Attr, Code)> = Vec::new();
+    for (i, marks) in log.marks.iter().enumerate() {
         let pin = (i + 1 == threads).then_some(cpus);
-        all.push((Attr::fifo(priority(i, threads)), worker(log.clone(), i, rounds, pin, start, end)));
+        all.push((Attr::fifo(priority(i, threads)), worker(marks.clone(), rounds, pin, start, end)));
     }
-    all.push((Attr::fifo(priority(threads, threads)), parent(log.clone(), threads, rounds, start, end)));
-    all
+    all.push((Attr::fifo(priority(threads, threads)), parent(log.begun.clone(), threads, rounds, start, end)));
+    Threads { threads: all, results: Box::new(move || judge(&log.rounds(), cpus, threads)) }
 }
 
 /// Priorities 2 and up; with more than 97 threads several share one, the highest never.
@@ -77,7 +93,7 @@ fn priority(i: usize, threads: usize) -> u8 {
     99u8.saturating_sub(above.min(97) as u8).max(2)
 }
 
-fn parent(log: Rc<RefCell<Log>>, threads: usize, rounds: u32, start: Barrier, end: Barrier) -> Box<dyn Program> {
+fn parent(begun: Shared<Vec<Nanos>>, threads: usize, rounds: u32, start: Barrier, end: Barrier) -> Code {
     let mut left = rounds;
     let mut state = 0;
     Box::new(move |v: &mut View<'_>| {
@@ -87,9 +103,7 @@ fn parent(log: Rc<RefCell<Log>>, threads: usize, rounds: u32, start: Barrier, en
             // All others must be waiting when the time is taken; waking them takes time, too.
             1 => Step::Sleep(Nanos::from_micros(1000 + 4 * threads as u64)),
             2 => {
-                let mut log = log.borrow_mut();
-                log.begun.push(v.now());
-                log.marks.push(vec![Mark::default(); threads]);
+                begun.lock().push(v.now());
                 Step::Barrier(start)
             }
             _ => {
@@ -101,16 +115,10 @@ fn parent(log: Rc<RefCell<Log>>, threads: usize, rounds: u32, start: Barrier, en
     })
 }
 
-fn worker(
-    log: Rc<RefCell<Log>>,
-    me: usize,
-    rounds: u32,
-    pin: Option<usize>,
-    start: Barrier,
-    end: Barrier,
-) -> Box<dyn Program> {
+fn worker(marks: Shared<Vec<Mark>>, rounds: u32, pin: Option<usize>, start: Barrier, end: Barrier) -> Code {
     let mut round = 0;
     let mut state = 0;
+    let mut began = Nanos::ZERO;
     Box::new(move |v: &mut View<'_>| {
         state += 1;
         match state {
@@ -121,17 +129,11 @@ fn worker(
             },
             2 => Step::Barrier(start),
             3 => {
-                let mut log = log.borrow_mut();
-                let begun = log.begun[round as usize];
-                log.marks[round as usize][me].start = v.now().since(begun).0;
-                Step::ComputeUntil(v.now() + BUSY)
+                began = v.now();
+                Step::ComputeUntil(began + BUSY)
             }
             _ => {
-                let mut log = log.borrow_mut();
-                let begun = log.begun[round as usize];
-                let mark = &mut log.marks[round as usize][me];
-                mark.end = v.now().since(begun).0;
-                mark.ran = v.result as u64;
+                marks.lock().push(Mark { start: began.0, end: v.now().0, ran: v.result as u64 });
                 state = 0;
                 round += 1;
                 Step::Barrier(end)
@@ -140,13 +142,13 @@ fn worker(
     })
 }
 
-fn judge(log: &Log, report: &mut Report, threads: usize) {
-    let cpus = report.cpus;
+fn judge(rounds: &[Vec<Mark>], cpus: usize, threads: usize) -> Results {
     let mut failures = Vec::new();
+    let mut broken = None;
     let (mut top, mut all_top) = (Samples::default(), Samples::default());
-    for (round, marks) in log.marks.iter().enumerate() {
+    for (round, marks) in rounds.iter().enumerate() {
         if marks.iter().any(|m| m.end == 0) {
-            report.fail(format!("round {round} did not end"));
+            broken.get_or_insert(format!("round {round} did not end"));
             break;
         }
         top.add(marks[threads - 1].start);
@@ -154,20 +156,26 @@ fn judge(log: &Log, report: &mut Report, threads: usize) {
         let alone = |i: &usize| priority(*i, threads) > priority(0, threads);
         (threads.saturating_sub(cpus)..threads).filter(alone).for_each(|i| all_top.add(marks[i].start));
         if let Some((low, high)) = failed(marks, threads) {
-            failures.push(round);
-            report.fail(format!(
+            failures.push(round as u64);
+            broken.get_or_insert(format!(
                 "round {round}: thread {high} began {} µs after less urgent thread {low}, which went on",
                 (marks[high].start - marks[low].start) / 1000
             ));
         }
     }
-    report.value("rounds failed", failures.len() as f64, "");
-    if let Some(&first) = failures.first() {
-        report.value("first failed round", first as f64, "");
+    let mut counts = vec![("rounds failed", failures.len() as u64)];
+    counts.extend(failures.first().map(|&first| ("first failed round", first)));
+    let attr = Attr::fifo(priority(threads - 1, threads));
+    let quantity = |threads, name, samples| Quantity { threads, attr, name, samples, of_means: false };
+    Results {
+        quantities: vec![
+            quantity("highest", "highest thread's start", top),
+            quantity("top", "top threads' start", all_top),
+        ],
+        counts,
+        broken,
+        tables: vec![table(rounds, threads)],
     }
-    top.report("highest thread's start", report);
-    all_top.report("top threads' start", report);
-    report.tables.push(table(log, threads));
 }
 
 /// Finds two threads of which the more urgent one waited for the other.
@@ -190,11 +198,11 @@ fn failed(marks: &[Mark], threads: usize) -> Option<(usize, usize)> {
 
 /// In the layout of the original: one line a round, threads in ascending priority; the
 /// first and the last eight where there are more.
-fn table(log: &Log, threads: usize) -> Table {
+fn table(rounds: &[Vec<Mark>], threads: usize) -> Table {
     let shown: Vec<usize> = (0..threads).filter(|&i| i < 8 || i + 8 >= threads).collect();
     let cells = |marks: &[Mark], get: fn(&Mark) -> u64| shown.iter().map(|&i| get(&marks[i]).to_string()).collect();
     let mut rows = Vec::new();
-    for (round, marks) in log.marks.iter().enumerate() {
+    for (round, marks) in rounds.iter().enumerate() {
         for (name, get) in [
             (format!("{round}:"), (|m| m.start / 1000) as fn(&Mark) -> u64),
             ("len:".to_string(), |m| m.end / 1000),

@@ -4,7 +4,7 @@
 //! the locks of the overloaded queues, and threads woken meanwhile wait for those locks.
 
 use super::Options;
-use crate::history::{History, Threads};
+use crate::history::{History, Programs};
 use crate::report::{Report, Samples};
 use crate::user::{Program, Step, View, Who};
 use crate::world::Setup;
@@ -38,7 +38,7 @@ pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
     let span = (begin, begin + Nanos(PERIOD.0 * u64::from(options.rounds.unwrap_or(ROUNDS))));
     let log = Rc::new(RefCell::new(Log::default()));
     let high = (0..cpus).map(|c| (Attr::fifo(HIGH), woken(log.clone(), CpuId(c as u16), span)));
-    let all: Threads = high.chain((0..low).map(|_| (Attr::fifo(LOW), queued(log.clone(), span)))).collect();
+    let all: Programs = high.chain((0..low).map(|_| (Attr::fifo(LOW), queued(log.clone(), span)))).collect();
     let setup = Setup::new(options.config(seed, cpus));
     let (out, lock_waits) = match options.policy.design(setup.config()) {
         None => (setup.threads(all.into_iter().map(super::ours).collect()).run(), None),

@@ -2,14 +2,13 @@
 //! message. The result is how long a woken worker waits for a CPU. Only waiting workers get messages.
 
 use super::Options;
-use crate::history::Threads;
+use super::threads::{Code, Maker, Quantity, Results, Shared, Threads, simulate, together};
 use crate::report::{Report, Samples};
-use crate::user::{Program, Step, View};
-use crate::world::Setup;
+use crate::user::{Step, View};
 use ids::Nanos;
 use sched::Attr;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const MESSENGERS: usize = 2;
 /// A worker's word: it waits, it has a message, it works.
@@ -22,33 +21,36 @@ const WORK: Nanos = Nanos::from_millis(3);
 /// Runs it with `options.threads` workers for each message thread (default: 2 a CPU) and `options.rounds` messages
 /// (default: 50).
 pub fn run(seed: u64, cpus: usize, options: &Options) -> Report {
-    let workers = options.threads.unwrap_or(2 * cpus);
-    let rounds = options.rounds.unwrap_or(50);
-    let mut setup = Setup::new(options.config(seed, cpus));
-    let latency = Rc::new(RefCell::new(Samples::default()));
-    let mut programs = Threads::new();
-    for _ in 0..MESSENGERS {
-        // One word for each worker, and the time at which its message was sent.
-        let boxes: Vec<u64> = (0..workers).map(|_| setup.words(1)).collect();
-        let sent = Rc::new(RefCell::new(vec![Nanos::ZERO; workers]));
-        for (i, &word) in boxes.iter().enumerate() {
-            programs.push((Attr::DEFAULT, worker(latency.clone(), sent.clone(), i, word, rounds)));
-        }
-        programs.push((Attr::DEFAULT, messenger(sent, boxes, rounds)));
-    }
-    let out = super::run(setup, options.policy, programs);
-    let mut report = Report::new("schbench", seed, cpus, out);
-    latency.borrow().report("wake-up", &mut report);
+    let (mut report, results) = simulate("schbench", threads, seed, cpus, options);
+    results.samples("wake-up").report("wake-up", &mut report);
     report
 }
 
-fn worker(
-    latency: Rc<RefCell<Samples>>,
-    sent: Rc<RefCell<Vec<Nanos>>>,
-    me: usize,
-    word: u64,
-    rounds: u32,
-) -> Box<dyn Program> {
+/// When a worker's message was sent; it is stored before the worker's word and read after it.
+type Sent = Arc<AtomicU64>;
+
+/// Its threads.
+pub fn threads(maker: &mut dyn Maker, cpus: usize, options: &Options) -> Threads {
+    let workers = options.threads.unwrap_or(2 * cpus);
+    let rounds = options.rounds.unwrap_or(50);
+    let latency: Vec<Shared<Samples>> = (0..MESSENGERS * workers).map(|_| Shared::default()).collect();
+    let mut threads: Vec<(Attr, Code)> = Vec::new();
+    for of_messenger in latency.chunks(workers) {
+        let boxes: Vec<(u64, Sent)> = (0..workers).map(|_| (maker.word(), Sent::default())).collect();
+        for ((word, sent), latency) in boxes.iter().zip(of_messenger) {
+            threads.push((Attr::DEFAULT, worker(latency.clone(), sent.clone(), *word, rounds)));
+        }
+        threads.push((Attr::DEFAULT, messenger(boxes, rounds)));
+    }
+    let results = move || {
+        let samples = together(&latency);
+        let quantity = Quantity { threads: "workers", attr: Attr::DEFAULT, name: "wake-up", samples, of_means: false };
+        Results { quantities: vec![quantity], ..Results::default() }
+    };
+    Threads { threads, results: Box::new(results) }
+}
+
+fn worker(latency: Shared<Samples>, sent: Sent, word: u64, rounds: u32) -> Code {
     let mut left = rounds;
     Box::new(move |v: &mut View<'_>| {
         match v.load(word) {
@@ -61,25 +63,25 @@ fn worker(
             _ => v.store(word, WORKS),
         }
         left -= 1;
-        latency.borrow_mut().add(v.now().since(sent.borrow()[me]).0);
+        latency.lock().add(v.now().since(Nanos(sent.load(Relaxed))).0);
         let half = WORK.0 / 2;
         Step::Compute(Nanos(v.rng.between(half, WORK.0 + half)))
     })
 }
 
-fn messenger(sent: Rc<RefCell<Vec<Nanos>>>, boxes: Vec<u64>, rounds: u32) -> Box<dyn Program> {
+fn messenger(boxes: Vec<(u64, Sent)>, rounds: u32) -> Code {
     let mut owed: Vec<u32> = vec![rounds; boxes.len()];
     let mut at = 0;
     Box::new(move |v: &mut View<'_>| {
-        while at < boxes.len() {
-            let i = at;
+        while let Some((word, sent)) = boxes.get(at) {
+            let owed = &mut owed[at];
             at += 1;
             // A worker that is not done yet gets its message later.
-            if owed[i] > 0 && v.load(boxes[i]) == WAITS {
-                owed[i] -= 1;
-                sent.borrow_mut()[i] = v.now();
-                v.store(boxes[i], WOKEN);
-                return Step::FutexWake { addr: boxes[i], count: 1 };
+            if *owed > 0 && v.load(*word) == WAITS {
+                *owed -= 1;
+                sent.store(v.now().0, Relaxed);
+                v.store(*word, WOKEN);
+                return Step::FutexWake { addr: *word, count: 1 };
             }
         }
         at = 0;

@@ -62,10 +62,15 @@ impl World {
         }
     }
 
+    /// How late a timer of the host goes off: a signal, or the end of a carrier's sleep.
+    fn timer_late(&mut self) -> u64 {
+        let [low, high] = self.config.cost.timer;
+        self.rng.between(low, high) + self.rng.below(self.config.faults.timer_late + 1)
+    }
+
     /// Sets the one-shot timer of `cpu`.
     pub(crate) fn set_timer(&mut self, cpu: CpuId, at: Nanos) {
-        let [low, high] = self.config.cost.timer;
-        let late = self.rng.between(low, high) + self.rng.below(self.config.faults.timer_late + 1);
+        let late = self.timer_late();
         let c = self.cpu(cpu);
         c.timer_generation += 1;
         let event = Event::Timer(cpu, c.timer_generation);
@@ -136,7 +141,8 @@ impl World {
             self.sleep_in_poller(cpu);
         }
         if let Some(at) = until {
-            self.cpu_event(cpu, at.max(self.now), Event::SleptEnough);
+            let late = self.timer_late();
+            self.cpu_event(cpu, at.max(self.now) + Nanos(late), Event::SleptEnough);
         }
     }
 

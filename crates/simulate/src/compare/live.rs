@@ -17,14 +17,14 @@ use sched::Attr;
 use sim::workload::rtapp::script::{Action, Measured};
 use sim::workload::rtapp::{Thread, Workload};
 
+use super::found::Observed;
 use super::objects::Shared;
-use super::sides::Observed;
 
 /// How long after the end of a workload its threads are waited for.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The stack of a thread, in bytes.
-const STACK: usize = 256 << 10;
+pub(super) const STACK: usize = 256 << 10;
 
 /// State that the threads share.
 struct Live {
@@ -184,7 +184,7 @@ fn note_refusal(mine: &Mutex<Measured>, set: Result<(), i32>) {
 }
 
 /// Computes until this thread has used this much CPU time.
-fn compute(span: Nanos) {
+pub(super) fn compute(span: Nanos) {
     let end = read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) + span.0;
     while read_ns(ClockId::CLOCK_THREAD_CPUTIME_ID) < end {
         // About a microsecond between two readings of the clock, which are system calls.
@@ -194,25 +194,25 @@ fn compute(span: Nanos) {
     }
 }
 
-fn sleep_until(at: u64) {
+pub(super) fn sleep_until(at: u64) {
     let until = TimeSpec::from_duration(Duration::from_nanos(at));
     // A signal interrupts it.
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &until).is_err() {}
 }
 
 /// Allows the calling thread these CPUs, and those that it creates.
-fn allow(cpus: &[usize]) -> Result<(), i32> {
+pub(super) fn allow(cpus: &[usize]) -> Result<(), i32> {
     let mut set = nix::sched::CpuSet::new();
     cpus.iter().try_for_each(|&cpu| set.set(cpu)).map_err(|e| e as i32)?;
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).map_err(|e| e as i32)
 }
 
-fn errno_error(errno: i32) -> std::io::Error {
+pub(super) fn errno_error(errno: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno)
 }
 
 /// Sets policy and priority of the calling thread.
-fn set_policy(attr: &Attr) -> Result<(), i32> {
+pub(super) fn set_policy(attr: &Attr) -> Result<(), i32> {
     let mut raw = SchedAttr { size: SchedAttr::SIZE as u32, policy: attr.policy as u32, ..SchedAttr::default() };
     match attr.deadline {
         Some(d) => (raw.runtime, raw.deadline, raw.period) = (d.runtime.0, d.deadline.0, d.period().0),

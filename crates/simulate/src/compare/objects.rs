@@ -39,7 +39,7 @@ unsafe impl Send for RawMutex {}
 
 impl RawMutex {
     /// An error-checking one, so that a file that releases what is not held does no harm.
-    fn new(pi: bool) -> RawMutex {
+    pub fn new(pi: bool) -> RawMutex {
         let protocol = if pi { libc::PTHREAD_PRIO_INHERIT } else { libc::PTHREAD_PRIO_NONE };
         let mut attributes = MaybeUninit::uninit();
         let mut mutex = MaybeUninit::uninit();
@@ -75,7 +75,7 @@ unsafe impl Sync for RawCond {}
 unsafe impl Send for RawCond {}
 
 impl RawCond {
-    fn new() -> RawCond {
+    pub fn new() -> RawCond {
         let mut cond = MaybeUninit::uninit();
         // SAFETY: it is initialised here, and one that nobody has waited for may be moved.
         let cond = unsafe {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bench::child;
-use serde::{Deserialize, Serialize};
-use sim::report::Samples;
-use sim::workload::rtapp::Workload;
-use sim::workload::rtapp::script::Measured;
-use sim::{Cost, Options};
+use sim::Cost;
 
-/// How much longer than its duration a live run may take; one without a duration has this long in all.
+use super::disturbance::{Disturbance, Watch};
+use super::found::Found;
+use super::subject::Subject;
+
+/// How much longer than three times its duration a live run may take: the host may have other things to do.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A side of the comparison.
@@ -38,104 +38,78 @@ impl Side {
 
 /// The comparison that was asked for.
 pub(super) struct Request<'a> {
-    pub path: &'a str,
-    pub workload: &'a Workload,
+    pub subject: &'a Subject,
     pub cpus: usize,
     pub seed: u64,
+    pub costs: Costs,
+}
+
+/// The simulation's costs.
+pub(super) struct Costs {
     pub cost: Cost,
-}
-
-/// Measurements of a thread in one run, or in several.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Observed {
-    pub loops: u64,
-    pub missed: u64,
-    /// The number of the error with which a change of policy or CPUs was refused.
-    pub refused: Option<i32>,
-    /// The number of the error with which a fork was refused.
-    pub no_thread: Option<i32>,
-    /// In nanoseconds, as the next.
-    pub wakeup: Samples,
-    pub response: Samples,
-}
-
-impl From<&Measured> for Observed {
-    fn from(measured: &Measured) -> Observed {
-        Observed {
-            loops: measured.loops,
-            missed: measured.missed,
-            refused: measured.refused.map(|negative| -negative as i32),
-            no_thread: measured.no_thread.map(|negative| -negative as i32),
-            wakeup: measured.wakeup.clone(),
-            response: measured.response.clone(),
-        }
-    }
-}
-
-impl Observed {
-    pub fn add(&mut self, other: &Observed) {
-        self.loops += other.loops;
-        self.missed += other.missed;
-        self.refused = self.refused.or(other.refused);
-        self.no_thread = self.no_thread.or(other.no_thread);
-        self.wakeup.add_all(&other.wakeup);
-        self.response.add_all(&other.response);
-    }
+    /// How `--costs` named them; `None`: they were measured here.
+    pub named: Option<String>,
 }
 
 /// All runs of a side.
 pub(super) struct Runs {
     pub side: Side,
-    /// By thread; all runs together.
-    pub threads: Vec<Observed>,
+    /// All runs together.
+    pub found: Found,
+    /// Each run by itself.
+    pub each: Vec<Found>,
     /// Why a run failed.
     pub failure: Option<String>,
-    /// CPU time that the host's hypervisor gave to others during the runs.
-    pub stolen: Duration,
+    pub disturbance: Disturbance,
+}
+
+impl Runs {
+    pub fn none(side: Side) -> Runs {
+        Runs { side, found: Found::default(), each: Vec::new(), failure: None, disturbance: Disturbance::default() }
+    }
 }
 
 /// Runs each side `runs` times, alternating between them.
-pub(super) fn take_turns(request: &Request<'_>, runs: u32) -> anyhow::Result<Vec<Runs>> {
-    let none = vec![Observed::default(); request.workload.rows().len()];
-    let begin = |side| Runs { side, threads: none.clone(), failure: None, stolen: Duration::ZERO };
-    let mut all: Vec<Runs> = Side::ALL.map(begin).into();
+pub(super) fn take_turns(request: &Request<'_>, runs: u32) -> [Runs; 3] {
+    let mut all = Side::ALL.map(Runs::none);
+    let mut span = request.subject.duration().unwrap_or_default();
     for round in 0..runs {
+        let seed = request.seed.wrapping_add(u64::from(round));
         for runs in &mut all {
-            let before = stolen();
+            let watch = Watch::begin();
             let outcome = match runs.side {
-                Side::Simulated => simulated(request, u64::from(round)),
-                side => live(request, side),
+                Side::Simulated => {
+                    let simulated = request.subject.simulate(seed, request.cpus, &request.costs.cost);
+                    simulated.map(|(found, time)| {
+                        span = span.max(time);
+                        found
+                    })
+                }
+                side => live(request, side, seed, span),
             };
-            runs.stolen += stolen().saturating_sub(before);
+            runs.disturbance += watch.end();
             match outcome {
-                Ok(observed) => runs.threads.iter_mut().zip(&observed).for_each(|(sum, one)| sum.add(one)),
+                Ok(found) => {
+                    runs.found.add(found.clone());
+                    runs.each.push(found);
+                }
                 Err(why) => drop(runs.failure.get_or_insert(format!("{why:#}"))),
             }
         }
     }
-    Ok(all)
+    all
 }
 
-fn simulated(request: &Request<'_>, round: u64) -> anyhow::Result<Vec<Observed>> {
-    let options = Options { cost: request.cost.clone(), ..Options::default() };
-    let seed = request.seed.wrapping_add(round);
-    let (report, measured) = request.workload.measure(request.path, seed, request.cpus, &options);
-    match report.failure {
-        Some(why) => bail!("seed {seed}: {why}"),
-        None => Ok(measured.iter().map(Observed::from).collect()),
-    }
-}
-
-fn live(request: &Request<'_>, side: Side) -> anyhow::Result<Vec<Observed>> {
+/// Runs it live in a child process; `span` is about how long that takes.
+fn live(request: &Request<'_>, side: Side, seed: u64, span: Duration) -> anyhow::Result<Found> {
     let own = bench::own_path()?;
-    let cpus = request.cpus.to_string();
     let mut command = match side {
         Side::Entresol => child::Side::Entresol { cpus: Some(request.cpus as u32) }.command(&own, &own),
         _ => child::Side::Native.command(&own, &own),
     };
-    command.args(["compare", "--live", "--cpus", &cpus, request.path]);
-    let duration = request.workload.duration().map_or(Duration::ZERO, |span| Duration::from_nanos(span.0));
-    let output = output_within(command, duration + LIMIT)?;
+    command.args(["compare", "--live", "--cpus", &request.cpus.to_string(), "--seed", &seed.to_string()]);
+    command.args(request.subject.arguments());
+    let output = output_within(command, 3 * span + LIMIT)?;
     serde_json::from_str(&output).context("the live run has printed something else")
 }
 
@@ -175,12 +149,4 @@ fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<String
         bail!("the live run ended with {status}: {}", errors.trim());
     }
     Ok(output)
-}
-
-/// The steal time of all CPUs since the machine was started (`/proc/stat`, `proc_stat(5)`); nothing where it cannot be read.
-fn stolen() -> Duration {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
-    // USER_HZ is 100 on x86-64.
-    Duration::from_millis(ticks.unwrap_or(0) * 10)
 }

@@ -6,10 +6,8 @@ use bench::table::number;
 use tool::html::escape;
 
 use super::{HEADS, Study, UNKNOWN, text};
+use crate::page;
 
-const PAGE: &str = include_str!("../report/page.html");
-/// The title that stands in it.
-const TITLE: &str = "Simulated runs";
 /// Threads that are listed: those that ran the longest.
 const THREADS_MAX: usize = 100;
 /// Width of a bar of the picture and of its labels, and height of a line, pixels.
@@ -19,7 +17,9 @@ const LINE: f64 = 24.0;
 
 /// The whole page. Writing to a string cannot fail.
 pub(super) fn render(study: &Study) -> String {
-    let mut body = format!("<p>{}</p>\n<p>{}</p>\n", escape(&text::head(study)), escape(&text::bounds(study)));
+    let mut body = String::new();
+    page::paragraph(&text::head(study), &mut body);
+    page::paragraph(&text::bounds(study), &mut body);
     body.push_str("<h2>Make-span, ms</h2>\n");
     body.push_str(&bars(study));
     body.push_str(
@@ -28,11 +28,8 @@ pub(super) fn render(study: &Study) -> String {
     runs(study, &mut body);
     threads(study, &mut body);
     body.push_str("<h2>What the figures do not know</h2>\n");
-    for line in UNKNOWN {
-        let _ = writeln!(body, "<p>{}</p>", escape(line));
-    }
-    let title = format!("{} on other machines", escape(&study.program));
-    PAGE.replace(TITLE, &title).replace("BODY", &body)
+    UNKNOWN.iter().for_each(|line| page::paragraph(line, &mut body));
+    page::whole(&format!("{} on other machines", study.program), &body)
 }
 
 /// A bar for each run, its busy part darker.
@@ -65,39 +62,22 @@ fn bars(study: &Study) -> String {
 }
 
 fn runs(study: &Study, body: &mut String) {
-    body.push_str("<h2>Runs</h2>\n<div class=\"wide\"><table><tr><th></th>");
-    for head in HEADS {
-        let _ = write!(body, "<th class=\"number\">{}</th>", escape(head));
-    }
-    body.push_str("</tr>\n");
-    for row in &study.rows {
-        let _ = write!(body, "<tr><td>{}</td>", escape(&row.name()));
-        for cell in row.cells() {
-            let _ = write!(body, "<td class=\"number\">{}</td>", escape(&cell));
-        }
-        body.push_str("</tr>\n");
-    }
-    body.push_str("</table></div>\n");
+    body.push_str("<h2>Runs</h2>\n");
+    let rows = study.rows.iter().map(|row| [vec![row.name()], row.cells().into_iter().collect()].concat());
+    page::table(&[""], &HEADS.map(str::to_owned), rows, body);
 }
 
 fn threads(study: &Study, body: &mut String) {
     let shown = study.threads.len().min(THREADS_MAX);
     let _ = writeln!(body, "<h2>Threads</h2>\n<p>{shown} of {}, by run time.</p>", study.threads.len());
-    body.push_str("<div class=\"wide\"><table><tr><th>thread</th><th>name</th>");
-    for head in ["run time, ms", "waits ended by threads", "by time", "from outside"] {
-        let _ = write!(body, "<th class=\"number\">{head}</th>");
-    }
-    body.push_str("</tr>\n");
-    for thread in &study.threads[..shown] {
+    let heads = ["run time, ms", "waits ended by threads", "by time", "from outside"].map(str::to_owned);
+    let rows = study.threads[..shown].iter().map(|thread| {
         let waits = &thread.waits;
-        let _ = write!(body, "<tr><td>{}</td><td>{}</td>", thread.tid, escape(&thread.name));
         let counts = [waits.waits_ended_by_threads, waits.waits_ended_by_time, waits.waits_ended_from_outside];
-        for cell in [number(thread.run_ms)].into_iter().chain(counts.map(|count| count.to_string())) {
-            let _ = write!(body, "<td class=\"number\">{cell}</td>");
-        }
-        body.push_str("</tr>\n");
-    }
-    body.push_str("</table></div>\n");
+        let words = vec![thread.tid.to_string(), thread.name.clone(), number(thread.run_ms)];
+        words.into_iter().chain(counts.map(|count| count.to_string())).collect()
+    });
+    page::table(&["thread", "name"], &heads, rows, body);
 }
 
 #[cfg(test)]

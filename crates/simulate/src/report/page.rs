@@ -9,7 +9,6 @@ use super::gather::{Gathered, Rows, Side};
 use super::statistics::Summary;
 use tool::html::escape;
 
-const PAGE: &str = include_str!("page.html");
 /// Width of a picture of a distribution, pixels.
 const WIDTH: f64 = 220.0;
 
@@ -36,7 +35,7 @@ pub(super) fn render(gathered: &Gathered, missing: usize) -> String {
             }
         }
     }
-    PAGE.replace("BODY", &body)
+    crate::page::whole("Simulated runs", &body)
 }
 
 fn failures(sides: &std::collections::BTreeMap<Side, Rows>, body: &mut String) {

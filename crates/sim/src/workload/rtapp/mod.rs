@@ -24,7 +24,7 @@ use crate::world::Setup;
 use ids::{CpuId, CpuMask, Nanos};
 use sched::Attr;
 use script::{Common, Measured, Script, Timers};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -151,6 +151,10 @@ struct Shared {
     pi: bool,
     buffer: u64,
     cost: Cost,
+    /// Where all threads meet that are not forked.
+    start: Barrier,
+    /// When they begin, once they have met.
+    origin: Cell<Nanos>,
     /// By row.
     seen: Vec<Rc<RefCell<Measured>>>,
     mutexes: Vec<Mutex>,
@@ -280,6 +284,8 @@ impl Workload {
             pi: self.pi,
             buffer: self.buffer,
             cost,
+            start: setup.barrier(self.tasks.iter().map(|task| task.instances as u32).sum()),
+            origin: Cell::default(),
             seen: self.rows().iter().map(|_| Rc::default()).collect(),
             mutexes: (0..self.mutexes).map(|_| setup.mutex()).collect(),
             conds: (0..self.conds).map(|_| setup.cond()).collect(),
