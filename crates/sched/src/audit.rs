@@ -59,11 +59,12 @@ impl Held<'_> {
             broken = broken.and(self.audit_thread(t, e));
             meet(self.id, t, place);
         };
-        let _ = self.rq.fair.find_allowed(table, 0, u32::MAX, |t, e| {
+        // Searches correct the bounds of what they pass: what is audited must stay as it is.
+        self.rq.fair.visit(table, &mut |t| {
+            let e = table.get(t);
             let (sum, weight) = self.rq.fair.audit_share(e);
             load = (load.0 + sum, load.1 + weight);
             note(t, e, Place::Fair, &mut counts[0]);
-            false
         });
         let _ = self.rq.rt.active.find(table, u32::MAX, |t, e| {
             if t != self.rq.current {
