@@ -94,8 +94,7 @@ impl Default for Options {
 impl Options {
     pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
         let new = Config::new(seed, cpus);
-        let check_every = if self.check { new.check_every } else { 0 };
-        Config { cost: self.cost.clone(), check_every, record: self.record, plant: self.plant, ..new }
+        Config { cost: self.cost.clone(), check: self.check, record: self.record, plant: self.plant, ..new }
     }
 }
 
@@ -188,6 +187,7 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
 fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
     let mut world = swarm::Swarm { seed, length: options.length, plant: options.plant }.world();
     world.record(options.record);
+    world.set_checked(options.check);
     let cpus = world.cpus();
     let out = world.run();
     Report::new("swarm", seed, cpus, out)

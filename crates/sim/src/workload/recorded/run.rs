@@ -90,7 +90,7 @@ impl Recording {
         let new = Config::new(seed, cpus);
         // Nothing may end it but its end.
         let limit = Nanos(u64::MAX / 2);
-        let mut setup = Setup::new(Config { cost: without_recorded(cost), check_every: 0, limit, record, ..new });
+        let mut setup = Setup::new(Config { cost: without_recorded(cost), check: false, limit, record, ..new });
         let words = self.threads.iter().map(|_| setup.words(1)).collect();
         let shared = Shared::new(self.clone(), words, policies == Policies::Recorded);
         let first: Box<dyn Program> = Replayed::new(0, None, shared.clone());
