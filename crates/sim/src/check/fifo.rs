@@ -8,7 +8,7 @@
 //! may be over); threads that may run on one CPU only (`check_preempt_equal_prio` may let them through); threads that
 //! hold or have held a boost; parked threads whose call has just been tried.
 
-use super::picture::{Met, Picture, is_movable};
+use super::picture::{Met, Picture};
 use super::{CpuBits, Look};
 use crate::machine::SimMachine;
 use abi::futex::{FUTEX_CMD_MASK, FUTEX_LOCK_PI, FUTEX_TID_MASK};
@@ -82,7 +82,7 @@ impl Fifo {
     fn update(&mut self, w: &Look<'_>, picture: &Picture, changed: &CpuBits) {
         for queue in changed.iter().map(|cpu| &picture.queues[cpu.index()]) {
             for m in &queue.met {
-                let let_through = matches!(m.place, Place::Level(_)) && !is_movable(w, m.thread);
+                let let_through = matches!(m.place, Place::Level(_)) && !m.is_movable;
                 if let_through || is_boosted(w, m) {
                     self.exempt(m.thread, true);
                 }
@@ -136,7 +136,7 @@ impl Fifo {
         let ran = before.is_some_and(|o| o.place == Place::Running);
         let rotated = || ran && w.kernel.sched.attr(m.thread).policy == Policy::RoundRobin;
         let noted = self.exempt.get(m.thread.index()).is_some_and(|exempt| *exempt);
-        noted || fell || rotated() || !is_movable(w, m.thread) || is_boosted(w, m) || waited_anew(w, m)
+        noted || fell || rotated() || !m.is_movable || is_boosted(w, m) || waited_anew(w, m)
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) struct Idle {
 impl Idle {
     pub(super) fn new(cpus: usize) -> Idle {
         Idle {
-            cpus: CpuBits::new(cpus),
-            since: None,
+            cpus: CpuBits::all(cpus),
+            since: Some(Nanos::ZERO),
             has_changed: false,
             all: CpuBits::all(cpus),
             waiters: vec![Vec::new(); cpus],

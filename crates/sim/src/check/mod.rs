@@ -7,7 +7,7 @@
 //! | 3 | order within a priority is kept | `fifo.rs` |
 //! | 4 | no allowed CPU is idle while a thread waits for longer than stated | `idle.rs`, `order.rs` |
 //! | 5 | a waiter runs only after its wake-up, and none is lost | `wakes.rs`, the end of the run |
-//! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::times`], the end |
+//! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::time_on`], the end |
 //! | 7 | nobody sleeps or waits with a time limit too short, or much too long | the step itself, [`Checker::sleepers`] |
 //! | 8 | an event of a descriptor wakes one of the threads that read or write | `world/arrive.rs` |
 
@@ -40,8 +40,11 @@ use wakes::Wakes;
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) bounds: Bounds,
-    /// CPUs whose simulated state may have changed since the last check, or whose queue has.
+    /// CPUs whose simulated state may have changed since the last check.
     pub(crate) touched: CpuBits,
+    /// CPUs whose queue may have changed, and those where it has.
+    locked: CpuBits,
+    changed: CpuBits,
     picture: Picture,
     order: Order,
     fifo: Fifo,
@@ -84,6 +87,8 @@ impl Checker {
                 late: timer + config.tick + kick + busy,
             },
             touched: CpuBits::all(config.cpus),
+            locked: CpuBits::all(config.cpus),
+            changed: CpuBits::new(config.cpus),
             picture: Picture::new(config.cpus),
             order: Order::new(config.cpus),
             fifo: Fifo::default(),
@@ -112,11 +117,14 @@ impl Checker {
     }
 
     fn run(&mut self, w: &Look<'_>) -> Result<(), String> {
-        let mut changed = std::mem::replace(&mut self.touched, CpuBits::new(0));
-        changed.add(w.kernel.sched.take_touched());
-        let result = self.check_changed(w, &changed);
-        changed.clear();
-        self.touched = changed;
+        let none = || CpuBits::new(0);
+        let [mut touched, mut locked, mut changed] =
+            [&mut self.touched, &mut self.locked, &mut self.changed].map(|set| std::mem::replace(set, none()));
+        locked.add(w.kernel.sched.take_touched());
+        touched.add(locked.words());
+        let result = self.check_changed(w, &touched, &locked, &mut changed);
+        [&mut touched, &mut locked, &mut changed].into_iter().for_each(CpuBits::clear);
+        (self.touched, self.locked, self.changed) = (touched, locked, changed);
         result?;
         self.rounds += 1;
         if self.rounds.is_multiple_of(self.threads_every) {
@@ -126,31 +134,43 @@ impl Checker {
         if self.rounds.is_multiple_of(self.compare_every) { self.compare(w) } else { Ok(()) }
     }
 
-    fn check_changed(&mut self, w: &Look<'_>, changed: &CpuBits) -> Result<(), String> {
+    fn check_changed(
+        &mut self,
+        w: &Look<'_>,
+        touched: &CpuBits,
+        locked: &CpuBits,
+        changed: &mut CpuBits,
+    ) -> Result<(), String> {
         let now = w.kernel.now();
         if now < self.last_now {
             return Err(format!("scheduling time went back from {:?} to {now:?}", self.last_now));
         }
         self.last_now = now;
-        self.picture.refresh(w, changed)?;
-        changed.iter().try_for_each(|cpu| self.times_on(w, cpu))?;
+        touched.iter().try_for_each(|cpu| agrees(w, cpu))?;
+        self.picture.refresh(w, locked, changed)?;
+        touched.iter().try_for_each(|cpu| self.time_on(w, cpu))?;
+        changed.iter().try_for_each(|cpu| self.time_before(w, cpu))?;
         self.fifo.check(w, &self.picture, changed)?;
-        self.order.check(w, &self.picture, changed, &self.bounds)
+        self.order.check(w, &self.picture, touched, changed, &self.bounds)
     }
 
     /// Whether what is known is what there is.
     fn compare(&mut self, w: &Look<'_>) -> Result<(), String> {
+        w.every_cpu().try_for_each(|cpu| agrees(w, cpu))?;
         self.picture.compare(w)?;
         self.order.compare(w, &self.picture)?;
         self.times(w)
     }
 
-    /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU. Only the time of those that have
-    /// one passes, or had one when its queue changed.
-    fn times_on(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
-        if let Some(t) = w.cpus[cpu.index()].thread {
-            self.time_of(w, t, w.now.since(w.cpus[cpu.index()].since))?;
-        }
+    /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU. It passes for those only that
+    /// have one.
+    fn time_on(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
+        let c = &w.cpus[cpu.index()];
+        c.thread.map_or(Ok(()), |t| self.time_of(w, t, w.now.since(c.since)))
+    }
+
+    /// And for the one that had the CPU before its queue changed.
+    fn time_before(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
         match Queue::running(&self.picture.queues[cpu.index()].before) {
             Some(t) if !self.picture.is_running(t) => self.time_of(w, t, Nanos::ZERO),
             _ => Ok(()),
@@ -167,12 +187,11 @@ impl Checker {
         Err(format!("{t:?} had a CPU for {on_cpu:?}, but is charged {said:?}"))
     }
 
-    /// [`Checker::times_on`], for all threads.
+    /// All threads' times.
     fn times(&self, w: &Look<'_>) -> Result<(), String> {
         let waits = |t: &ThreadIdx| !self.picture.is_running(*t);
         w.alive().filter(waits).try_for_each(|t| self.time_of(w, t, Nanos::ZERO))?;
-        let running = w.cpus.iter().filter_map(|c| Some((c.thread?, w.now.since(c.since))));
-        running.into_iter().try_for_each(|(t, span)| self.time_of(w, t, span))
+        w.every_cpu().try_for_each(|cpu| self.time_on(w, cpu))
     }
 
     /// Invariant 7: a sleeper is woken soon after its time.
@@ -227,10 +246,20 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
+    fn every_cpu(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.cpus.len()).map(|i| CpuId(i as u16))
+    }
+
     fn alive(&self) -> impl Iterator<Item = ThreadIdx> {
         let alive = self.threads.iter().enumerate().filter(|(_, thread)| thread.is_some());
         alive.map(|(i, _)| ThreadIdx(i as u32))
     }
+}
+
+/// Invariant 1: the CPU runs what the scheduler has chosen.
+fn agrees(w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
+    let (chosen, on) = (w.kernel.sched.current(cpu), w.cpus[cpu.index()].thread);
+    if chosen == on { Ok(()) } else { Err(format!("{cpu:?} runs {on:?}, but the scheduler has {chosen:?} there")) }
 }
 
 impl World {

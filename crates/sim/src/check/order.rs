@@ -12,7 +12,7 @@
 //! Between two judgements only time passes: everybody who waits unjustly is kept with the time since when, and no limit
 //! is exceeded before [`Order::due`].
 
-use super::picture::{Met, Picture, Queue, is_movable};
+use super::picture::{Met, Picture, Queue};
 use super::{Bounds, CpuBits, Look, bits, idle};
 use crate::world::Mode;
 use idle::Idle;
@@ -77,12 +77,13 @@ impl Order {
         &mut self,
         w: &Look<'_>,
         picture: &Picture,
+        touched: &CpuBits,
         changed: &CpuBits,
         bounds: &Bounds,
     ) -> Result<(), String> {
         let mut shifted = false;
         for cpu in changed.iter() {
-            let (state, best) = survey(w, &picture.queues[cpu.index()]);
+            let (state, best) = survey(&picture.queues[cpu.index()]);
             shifted |= best != std::mem::replace(&mut self.best[cpu.index()], best);
             self.heads.set(cpu, state.head.is_some());
             let old = &mut self.states[cpu.index()];
@@ -92,13 +93,13 @@ impl Order {
         if shifted {
             self.least = self.best.iter().copied().min().flatten();
         }
-        for cpu in changed.iter() {
-            self.judge_service(w, cpu, bounds);
-            self.judge(w, &picture.queues[cpu.index()], cpu, bounds);
-        }
+        touched.iter().for_each(|cpu| self.judge_service(w, cpu, bounds));
+        changed.iter().for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
         if shifted && !self.heads.is_empty() {
-            let others: Vec<CpuId> = self.heads.iter().filter(|cpu| !changed.contains(*cpu)).collect();
-            others.into_iter().for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
+            let heads = std::mem::replace(&mut self.heads, CpuBits::new(0));
+            let others = heads.iter().filter(|cpu| !changed.contains(*cpu));
+            others.for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
+            self.heads = heads;
         }
         self.idle.judge(w, picture, changed, bounds);
         if w.now > self.due {
@@ -155,7 +156,7 @@ impl Order {
     fn blocked_elsewhere<'a>(&self, w: &Look<'_>, queue: &'a Queue, cpu: CpuId) -> Option<(&'a Met, CpuId)> {
         let head = self.states[cpu.index()].head.filter(|head| self.least < Some(*head))?;
         let mut found = None;
-        for m in waiting(queue).filter(|m| m.urgency == head && is_movable(w, m.thread)) {
+        for m in waiting(queue).filter(|m| m.urgency == head && m.is_movable) {
             let allowed = bits::cpus_of(w.kernel.sched.affinity_words(m.thread));
             let mut lower = allowed.filter(|c| *c != cpu && self.best[c.index()] < Some(head));
             let to = lower.next()?;
@@ -197,7 +198,7 @@ impl Order {
     pub(super) fn compare(&self, w: &Look<'_>, picture: &Picture) -> Result<(), String> {
         for (i, (queue, state)) in picture.queues.iter().zip(&self.states).enumerate() {
             let cpu = CpuId(i as u16);
-            let (fresh, best) = survey(w, queue);
+            let (fresh, best) = survey(queue);
             let threads = |p: [Option<Pending>; 2]| p.map(|p| p.map(|p| p.thread));
             let blocked = [self.blocked_here(queue, cpu), self.blocked_elsewhere(w, queue, cpu).map(|(m, _)| m)];
             let is_same = (fresh.runs, fresh.head, best) == (state.runs, state.head, self.best[i])
@@ -217,7 +218,7 @@ fn waiting(queue: &Queue) -> impl Iterator<Item = &Met> {
 }
 
 /// What the queue says of its CPU, and the urgency of the best that runs or waits.
-fn survey(w: &Look<'_>, queue: &Queue) -> (State, Option<Urgency>) {
+fn survey(queue: &Queue) -> (State, Option<Urgency>) {
     let mut best = None;
     let mut state = State::default();
     for m in queue.met.iter().filter(|m| m.place != Place::Throttled) {
@@ -225,7 +226,7 @@ fn survey(w: &Look<'_>, queue: &Queue) -> (State, Option<Urgency>) {
         best = best.max(u);
         if m.place == Place::Running {
             state.runs = u;
-        } else if m.place != Place::Fair && state.head < u && is_movable(w, m.thread) {
+        } else if m.place != Place::Fair && state.head < u && m.is_movable {
             state.head = u;
         }
     }

@@ -14,6 +14,24 @@ pub(super) struct Met {
     pub thread: ThreadIdx,
     pub place: Place,
     pub urgency: Urgency,
+    /// It may run on more than one CPU.
+    pub is_movable: bool,
+    /// Tells its mask from others: the first word, and a hash of the rest.
+    mask: (u64, u64),
+}
+
+impl Met {
+    fn new(w: &Look<'_>, cpu: CpuId, thread: ThreadIdx, place: Place) -> Met {
+        let s = &w.kernel.sched;
+        let mut words = s.affinity_words(thread);
+        let first = words.next().unwrap_or(0);
+        let (mut count, mut rest) = (first.count_ones(), 0u64);
+        for word in words {
+            count += word.count_ones();
+            rest = (rest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        Met { cpu, thread, place, urgency: s.urgency(thread), is_movable: count > 1, mask: (first, rest) }
+    }
 }
 
 /// One CPU's running and waiting threads, in order.
@@ -44,13 +62,17 @@ impl Picture {
         Picture { queues: (0..cpus).map(|_| Queue::default()).collect(), at: Vec::new(), fresh: Vec::new() }
     }
 
-    /// Looks again at the queues that have changed.
-    pub(super) fn refresh(&mut self, w: &Look<'_>, changed: &CpuBits) -> Result<(), String> {
-        for cpu in changed.iter() {
+    /// Looks again at the queues that were locked; adds to `changed` those that are not as they were.
+    pub(super) fn refresh(&mut self, w: &Look<'_>, locked: &CpuBits, changed: &mut CpuBits) -> Result<(), String> {
+        for cpu in locked.iter() {
+            audit(w, cpu, &mut self.fresh)?;
             let queue = &mut self.queues[cpu.index()];
-            queue.met.iter().for_each(|m| self.at[m.thread.index()] = CpuId::NONE);
-            std::mem::swap(&mut queue.met, &mut queue.before);
-            audit(w, cpu, &mut queue.met)?;
+            if queue.met != self.fresh {
+                queue.met.iter().for_each(|m| self.at[m.thread.index()] = CpuId::NONE);
+                std::mem::swap(&mut queue.before, &mut self.fresh);
+                std::mem::swap(&mut queue.before, &mut queue.met);
+                changed.insert(cpu);
+            }
         }
         for cpu in changed.iter() {
             for m in &self.queues[cpu.index()].met {
@@ -63,17 +85,15 @@ impl Picture {
                 }
             }
         }
-        changed.iter().try_for_each(|cpu| self.check_places(w, cpu))
+        locked.iter().try_for_each(|cpu| self.check_places(w, cpu))
     }
 
-    /// Invariant 1 as far as the audit does not know it: the machine and the scheduler agree.
+    /// Invariant 1 as far as the audit does not know it: the members of a queue may be there.
     fn check_places(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
-        let (chosen, on) = (w.kernel.sched.current(cpu), w.cpus[cpu.index()].thread);
-        if chosen != on {
-            return Err(format!("{cpu:?} runs {on:?}, but the scheduler has {chosen:?} there"));
-        }
+        let (word, bit) = (cpu.index() / 64, cpu.index() % 64);
         for m in &self.queues[cpu.index()].met {
-            if m.place != Place::Running && !may_run(w, m.thread, cpu) {
+            let is_allowed = |word: u64| word >> bit & 1 != 0;
+            if m.place != Place::Running && !w.kernel.sched.affinity_words(m.thread).nth(word).is_some_and(is_allowed) {
                 return Err(format!("{m:?} is outside its mask"));
             }
             if w.kernel.thread(m.thread).tid.load(Relaxed) == 0 {
@@ -114,20 +134,9 @@ impl Picture {
 fn audit(w: &Look<'_>, cpu: CpuId, met: &mut Vec<Met>) -> Result<(), String> {
     let s = &w.kernel.sched;
     met.clear();
-    s.audit_cpu(cpu, |thread, place| met.push(Met { cpu, thread, place, urgency: s.urgency(thread) })).map_err(damaged)
+    s.audit_cpu(cpu, |thread, place| met.push(Met::new(w, cpu, thread, place))).map_err(damaged)
 }
 
 fn damaged(d: Damage) -> String {
     format!("the scheduler's state on {:?}: {}", d.cpu, d.what)
-}
-
-/// Whether its mask has this CPU.
-pub(super) fn may_run(w: &Look<'_>, t: ThreadIdx, cpu: CpuId) -> bool {
-    let word = w.kernel.sched.affinity_words(t).nth(cpu.index() / 64);
-    word.is_some_and(|word| word >> (cpu.index() % 64) & 1 != 0)
-}
-
-/// Whether it may run on more than one CPU.
-pub(super) fn is_movable(w: &Look<'_>, t: ThreadIdx) -> bool {
-    w.kernel.sched.affinity_words(t).map(u64::count_ones).sum::<u32>() > 1
 }
