@@ -191,7 +191,7 @@ mod tests {
         fn e<'a>(h: &Held<'a>, t: u32) -> &'a Entity {
             h.s.table.get(ThreadIdx(t))
         }
-        let faults: [(&str, Fault); 21] = [
+        let faults: [(&str, Fault); 22] = [
             ("a member's home", |h| e(h, 0).set_home(CPU, false)),
             ("a member's home", |h| e(h, 3).set_home(CpuId(0), true)),
             ("a member's home", |h| e(h, 1).set_home(CpuId(0), true)),
@@ -202,6 +202,7 @@ mod tests {
             ("a member's mask", |h| e(h, 0).mask.set(1)),
             ("a tree's order or what is kept per subtree", |h| e(h, 4).key.set(i64::MAX)),
             ("a tree's order or what is kept per subtree", |h| e(h, 6).vruntime.set(-1)),
+            ("a tree's order or what is kept per subtree", |h| e(h, 4).mask.set(3)),
             ("the sums of the fair queue", |h| e(h, 5).weight.set(1)),
             ("the published number of waiting threads", |h| h.cpu.seen.queued.set(4)),
             ("the published running thread", |h| h.cpu.seen.current.store(9, Ordering::Relaxed)),

@@ -51,9 +51,11 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Order {
     states: Vec<State>,
-    /// By CPU: how urgent the best that runs or waits is. And how urgent at least every CPU's best is.
+    /// By CPU: how urgent the best that runs or waits is.
     best: Vec<Option<Urgency>>,
+    /// How urgent at least every CPU's best is; up to date while there are pushable heads.
     least: Option<Urgency>,
+    is_least_old: bool,
     /// CPUs that have a pushable head.
     heads: CpuBits,
     idle: Idle,
@@ -67,6 +69,7 @@ impl Order {
             states: vec![State::default(); cpus],
             best: vec![None; cpus],
             least: None,
+            is_least_old: false,
             heads: CpuBits::new(cpus),
             idle: Idle::new(cpus),
             due: Nanos(u64::MAX),
@@ -90,8 +93,10 @@ impl Order {
             (old.runs, old.head) = (state.runs, state.head);
             self.idle.set(cpu, state.runs.is_none());
         }
-        if shifted {
+        self.is_least_old |= shifted;
+        if self.is_least_old && !self.heads.is_empty() {
             self.least = self.best.iter().copied().min().flatten();
+            self.is_least_old = false;
         }
         touched.iter().for_each(|cpu| self.judge_service(w, cpu, bounds));
         changed.iter().for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
