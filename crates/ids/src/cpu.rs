@@ -63,6 +63,13 @@ impl CpuMask {
         m
     }
 
+    /// [`CpuMask::from_words`] with words that come one by one.
+    pub fn of_words(words: impl Iterator<Item = u64>) -> CpuMask {
+        let mut m = CpuMask { words: words.take(CPUS_MAX / 64).collect() };
+        m.trim();
+        m
+    }
+
     /// The words, lowest CPUs first, without trailing zero words.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -35,6 +35,13 @@ impl CpuSet {
         self.words[i].load(Ordering::Acquire)
     }
 
+    /// Empties a word; returns what it was.
+    #[cfg(feature = "watched")]
+    pub(crate) fn take_word(&self, i: usize) -> u64 {
+        // The exchange costs more than the question.
+        if self.word(i) == 0 { 0 } else { self.words[i].swap(0, Ordering::AcqRel) }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }

@@ -118,10 +118,7 @@ impl DeadlineQueue {
     /// Visits all, ready or not.
     pub(crate) fn for_each(&self, table: &Table, mut visit: impl FnMut(ThreadIdx, &Entity)) {
         for tree in [&self.ready, &self.throttled] {
-            let _ = tree.find_allowed(table, 0, u32::MAX, |t, e| {
-                visit(t, e);
-                false
-            });
+            tree.visit(table, &mut |t| visit(t, table.get(t)));
         }
     }
 

@@ -271,6 +271,23 @@ impl Domain {
         self.overloaded.contains(cpu)
     }
 
+    /// Whether `cpu` is in this vector and in no other that has any CPUs.
+    pub(crate) fn is_counted_in_vector(&self, cpu: CpuId, vector: u8) -> bool {
+        // Each CPU is counted once, so the vectors after the last one that any is in need not be looked at.
+        let mut left = self.span.count() as u32;
+        for (i, v) in self.vectors.iter().enumerate() {
+            let count = v.count.load(Ordering::Relaxed);
+            if count != 0 && v.cpus.contains(cpu) != (i == vector as usize) {
+                return false;
+            }
+            left = left.saturating_sub(count);
+            if left == 0 {
+                break;
+            }
+        }
+        self.vectors[vector as usize].cpus.contains(cpu)
+    }
+
     /// Whether `cpu` is in this vector and in no other.
     pub(crate) fn is_in_vector(&self, cpu: CpuId, vector: u8) -> bool {
         self.vectors.iter().enumerate().all(|(i, v)| v.cpus.contains(cpu) == (i == vector as usize))

@@ -60,6 +60,8 @@ mod table;
 mod tick;
 mod tree;
 mod wake;
+#[cfg(feature = "watched")]
+mod watched;
 mod weight;
 
 pub use attr::{Attr, AttrError, DeadlineParams, Urgency};
@@ -160,6 +162,8 @@ pub struct Scheduler {
     config: Config,
     /// Some thread has been a real-time or deadline thread.
     urgent: AtomicBool,
+    #[cfg(feature = "watched")]
+    touched: watched::Touched,
 }
 
 /// One CPU of a scheduler, looked up once for several questions in a row.
@@ -185,10 +189,18 @@ impl<'a> At<'a> {
 
     #[inline(always)]
     pub(crate) fn lock(self) -> Held<'a> {
+        #[cfg(feature = "watched")]
+        self.s.touched.note(self.id);
+        self.lock_to_read()
+    }
+
+    /// [`At::lock`] for callers that change nothing.
+    #[inline(always)]
+    pub(crate) fn lock_to_read(self) -> Held<'a> {
         self.held(self.cpu.queue.lock())
     }
 
-    /// `None` if the queue is locked.
+    /// `None` if the queue is locked. For callers that change nothing.
     pub(crate) fn try_lock(self) -> Option<Held<'a>> {
         self.cpu.queue.try_lock().map(|rq| self.held(rq))
     }
@@ -212,6 +224,8 @@ impl Scheduler {
         }
         let domains = Domains::new(config.cpus, &config.domains, config.at_once)?;
         let admission = Admission::new(&config, &domains)?;
+        #[cfg(feature = "watched")]
+        let touched = watched::Touched::new(config.cpus)?;
         Ok(Scheduler {
             cpus: sync::boxed_slice(config.cpus, |_| Cpu::new(FairServer::new(&config)))?,
             table,
@@ -219,6 +233,8 @@ impl Scheduler {
             admission,
             config,
             urgent: AtomicBool::new(false),
+            #[cfg(feature = "watched")]
+            touched,
         })
     }
 
@@ -324,6 +340,11 @@ impl Scheduler {
         !self.table.get(t).is_fair()
     }
 
+    /// The words of the affinity mask of `t`, lowest CPUs first: as many as there are for all CPUs.
+    pub fn affinity_words(&self, t: ThreadIdx) -> impl Iterator<Item = u64> + '_ {
+        self.table.mask_words(t)
+    }
+
     /// The affinity mask of `t`.
     pub fn affinity(&self, t: ThreadIdx) -> CpuMask {
         self.table.mask(t)
@@ -363,7 +384,7 @@ impl Scheduler {
         if self.current(cpu) != Some(t) {
             return Nanos(e.runtime.get());
         }
-        let h = self.lock(cpu);
+        let h = self.at(cpu).lock_to_read();
         let running = if h.rq.current == t { now.0.saturating_sub(h.rq.accounted) } else { 0 };
         Nanos(e.runtime.get() + running)
     }
@@ -371,7 +392,7 @@ impl Scheduler {
     /// How long the current thread of `cpu` has run since it was last accounted: since it was chosen, or since the last
     /// tick.
     pub fn unaccounted(&self, cpu: CpuId, now: Nanos) -> Nanos {
-        let h = self.lock(cpu);
+        let h = self.at(cpu).lock_to_read();
         if h.rq.current == ThreadIdx::NONE { Nanos::ZERO } else { Nanos(now.0.saturating_sub(h.rq.accounted)) }
     }
 
@@ -398,7 +419,7 @@ impl Scheduler {
 
     /// The counters of `cpu`.
     pub fn stats(&self, cpu: CpuId) -> CpuStats {
-        let h = self.lock(cpu);
+        let h = self.at(cpu).lock_to_read();
         CpuStats { nudges: h.cpu.nudges.count.get(), ..h.rq.stats }
     }
 

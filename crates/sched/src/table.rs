@@ -193,14 +193,15 @@ impl Table {
         if self.extra == 0 { first } else { self.extra_words(t).iter().fold(first, |m, w| m | w.get()) }
     }
 
+    /// All words of the affinity mask of `t`.
+    pub(crate) fn mask_words(&self, t: ThreadIdx) -> impl Iterator<Item = u64> + '_ {
+        let first = self.get(t).mask.get();
+        core::iter::once(first).chain(self.extra_words(t).iter().map(|w| w.get()))
+    }
+
     /// The affinity mask of `t`.
     pub(crate) fn mask(&self, t: ThreadIdx) -> CpuMask {
-        let e = self.get(t);
-        let mut m = CpuMask::empty();
-        for i in 0..=self.extra {
-            CpuMask::from_words(&[self.mask_word(t, e, i)]).iter().for_each(|c| m.insert(CpuId(c.0 + (i * 64) as u16)));
-        }
-        m
+        CpuMask::of_words(self.mask_words(t))
     }
 
     /// Replaces the affinity mask; the caller owns the entity, and it is in no queue.

@@ -27,8 +27,8 @@ pub struct Config {
     pub plant: Option<Plant>,
     /// Keep the whole trace.
     pub record: bool,
-    /// The number of events between checks of the invariants; 0: never.
-    pub check_every: u64,
+    /// Whether the invariants are checked after every event.
+    pub check: bool,
     /// The run ends here at the latest; threads that are still alive then are a failure if
     /// `must_end`.
     pub limit: Nanos,
@@ -49,8 +49,7 @@ impl Config {
             io: Io::Auto,
             plant: None,
             record: false,
-            // A check examines every CPU and thread: on large machines only after every few events.
-            check_every: (cpus as u64 * cpus as u64 / 1024).max(1),
+            check: true,
             limit: Nanos::from_secs(100),
             must_end: true,
         }

@@ -2,11 +2,11 @@
 
 use crate::rng::Rng;
 use ids::{CpuId, Nanos, ThreadIdx};
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// An event. A number next to a CPU or thread is a generation: the event counts only while the generation is current.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The thread on the CPU has used the time it wanted to use.
     UserEnd(CpuId, u32),
@@ -51,10 +51,51 @@ impl Event {
     }
 }
 
+/// An event in the queue: the first one is the greatest.
+#[derive(Debug)]
+struct Entry {
+    time: u64,
+    /// Orders events at the same time; the count, those that drew the same.
+    drawn: u64,
+    count: u64,
+    event: Event,
+}
+
+impl Entry {
+    fn key(&self) -> (u64, u64, u64) {
+        (self.time, self.drawn, self.count)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    // The heap asks this most of the time, and times mostly differ.
+    fn le(&self, other: &Entry) -> bool {
+        if self.time != other.time { self.time > other.time } else { self.key() >= other.key() }
+    }
+}
+
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<(u64, u64, u64, Event)>>,
+    heap: BinaryHeap<Entry>,
     count: u64,
     rng: Rng,
 }
@@ -66,11 +107,11 @@ impl Events {
 
     pub(crate) fn at(&mut self, time: Nanos, event: Event) {
         self.count += 1;
-        self.heap.push(Reverse((time.0, self.rng.bits(), self.count, event)));
+        self.heap.push(Entry { time: time.0, drawn: self.rng.bits(), count: self.count, event });
     }
 
     pub(crate) fn next(&mut self) -> Option<(Nanos, Event)> {
-        self.heap.pop().map(|Reverse((time, _, _, event))| (Nanos(time), event))
+        self.heap.pop().map(|Entry { time, event, .. }| (Nanos(time), event))
     }
 }
 

@@ -1,5 +1,6 @@
-//! The simulated program's memory: pages that exist where something was mapped, and the
-//! CPU that each cache line was written by last.
+//! The simulated program's memory, and the CPU that each cache line was written by last.
+//!
+//! Memory is mapped upwards without gaps. What was never written takes no memory here.
 
 use ids::CpuId;
 use kernel::Fault;
@@ -35,54 +36,79 @@ impl Hasher for Fixed {
 /// A map whose order must not matter.
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fixed>>;
 
+/// The unit in which memory exists here once it is written to.
+const CHUNK: usize = 1024;
+type Chunk = [u8; CHUNK];
+
 /// The address space.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pages: Map<u64, Box<[u8; PAGE as usize]>>,
+    /// From [`HEAP`] on, whole pages.
+    chunks: Vec<Option<Box<Chunk>>>,
+    /// By cache line: who wrote it last.
     lines: Map<u64, CpuId>,
     next: u64,
 }
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { pages: Map::default(), lines: Map::default(), next: HEAP }
+        Memory { chunks: Vec::new(), lines: Map::default(), next: HEAP }
     }
 
     /// `len` zero bytes at an address that nobody had before, aligned to a cache line.
     pub(crate) fn allocate(&mut self, len: u64) -> u64 {
         let at = self.next;
         self.next += len.next_multiple_of(64);
-        for page in at / PAGE..=(self.next - 1) / PAGE {
-            self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE as usize]));
-        }
+        let mapped = (self.next - HEAP).next_multiple_of(PAGE) as usize / CHUNK;
+        self.chunks.resize_with(mapped, || None);
         at
     }
 
+    /// Which chunk has this address, and where in it.
+    fn place(&self, addr: u64) -> Result<(usize, usize), Fault> {
+        let at = addr.checked_sub(HEAP).ok_or(Fault)? as usize;
+        if at / CHUNK < self.chunks.len() { Ok((at / CHUNK, at % CHUNK)) } else { Err(Fault) }
+    }
+
+    /// Writes nothing to `to` beyond what is mapped.
     pub(crate) fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
-        for (i, byte) in to.iter_mut().enumerate() {
-            let at = addr.checked_add(i as u64).ok_or(Fault)?;
-            *byte = self.pages.get(&(at / PAGE)).ok_or(Fault)?[(at % PAGE) as usize];
+        let mut done = 0;
+        while done < to.len() {
+            let (chunk, from) = self.place(addr.checked_add(done as u64).ok_or(Fault)?)?;
+            let n = (CHUNK - from).min(to.len() - done);
+            match &self.chunks[chunk] {
+                Some(bytes) => to[done..][..n].copy_from_slice(&bytes[from..][..n]),
+                None => to[done..][..n].fill(0),
+            }
+            done += n;
         }
         Ok(())
     }
 
+    /// Writes up to the end of what is mapped.
     pub(crate) fn write(&mut self, addr: u64, from: &[u8]) -> Result<(), Fault> {
-        for (i, &byte) in from.iter().enumerate() {
-            let at = addr.checked_add(i as u64).ok_or(Fault)?;
-            self.pages.get_mut(&(at / PAGE)).ok_or(Fault)?[(at % PAGE) as usize] = byte;
+        let mut done = 0;
+        while done < from.len() {
+            let (chunk, to) = self.place(addr.checked_add(done as u64).ok_or(Fault)?)?;
+            let n = (CHUNK - to).min(from.len() - done);
+            let bytes = self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK]));
+            bytes[to..][..n].copy_from_slice(&from[done..][..n]);
+            done += n;
         }
         Ok(())
     }
 
     pub(crate) fn load_u32(&self, addr: u64) -> Result<u32, Fault> {
-        if !addr.is_multiple_of(4) {
-            let mut b = [0; 4];
-            self.read(addr, &mut b)?;
-            return Ok(u32::from_le_bytes(b));
+        let mut b = [0; 4];
+        match self.place(addr)? {
+            (chunk, at) if at <= CHUNK - 4 => {
+                if let Some(bytes) = &self.chunks[chunk] {
+                    b.copy_from_slice(&bytes[at..at + 4]);
+                }
+            }
+            _ => self.read(addr, &mut b)?,
         }
-        let page = self.pages.get(&(addr / PAGE)).ok_or(Fault)?;
-        let i = (addr % PAGE) as usize;
-        Ok(u32::from_le_bytes([page[i], page[i + 1], page[i + 2], page[i + 3]]))
+        Ok(u32::from_le_bytes(b))
     }
 
     pub(crate) fn store_u32(&mut self, addr: u64, value: u32) -> Result<(), Fault> {

@@ -173,7 +173,6 @@ impl Swarm {
         config.limit = Nanos(self.length * 4_000_000_000);
         if let Some(hardware) = self.hardware {
             config.cpus = hardware.cpus();
-            config.check_every = Config::new(self.seed, config.cpus).check_every;
             // Its CPUs may be slow, and away for half of the time.
             config.limit = Nanos(config.limit.0 * 8);
             config.hardware = Some(hardware);

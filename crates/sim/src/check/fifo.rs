@@ -8,7 +8,8 @@
 //! may be over); threads that may run on one CPU only (`check_preempt_equal_prio` may let them through); threads that
 //! hold or have held a boost; parked threads whose call has just been tried.
 
-use super::{Look, Met};
+use super::picture::{Met, Picture};
+use super::{CpuBits, Look};
 use crate::machine::SimMachine;
 use abi::futex::{FUTEX_CMD_MASK, FUTEX_LOCK_PI, FUTEX_TID_MASK};
 use ids::{Policy, ThreadIdx, Tid};
@@ -21,18 +22,20 @@ const CHAIN_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
-    /// Threads whose order is not compared at the next check.
-    exempt: Vec<ThreadIdx>,
+    /// By thread: its order is not compared until it waits.
+    exempt: Vec<bool>,
+    /// Threads that have been exempted since the last check.
+    noted: Vec<ThreadIdx>,
 }
 
 impl Fifo {
     pub(super) fn note_call(&mut self, k: &Kernel<SimMachine>, t: ThreadIdx, call: &Call) {
         use abi::nr;
         match call.nr {
-            nr::SCHED_YIELD => self.exempt.push(t),
+            nr::SCHED_YIELD => self.noted.push(t),
             nr::SCHED_SETATTR | nr::SCHED_SETSCHEDULER | nr::SCHED_SETPARAM => {
                 let tid = call.args[0] as i32;
-                self.exempt.push(if tid == 0 { t } else { k.threads().find(Tid(tid)).unwrap_or(t) });
+                self.noted.push(if tid == 0 { t } else { k.threads().find(Tid(tid)).unwrap_or(t) });
             }
             nr::FUTEX if call.args[1] as u32 & FUTEX_CMD_MASK == FUTEX_LOCK_PI => self.note_lock(k, t, call.args[0]),
             _ => {}
@@ -48,7 +51,7 @@ impl Fifo {
             if k.sched.urgency(t) <= k.sched.urgency(owner) {
                 return;
             }
-            self.exempt.push(owner);
+            self.noted.push(owner);
             if k.thread(owner).wait.kind() != Wait::FutexPi {
                 return;
             }
@@ -56,32 +59,53 @@ impl Fifo {
         }
     }
 
-    pub(super) fn check(&mut self, w: &Look<'_>, old: &[Met], new: &[Met], index: &[u32]) -> Result<(), String> {
-        let mut from = 0;
-        for queue in new.chunk_by(|a, b| a.cpu == b.cpu && a.place == b.place) {
-            if let Place::Level(_) = queue[0].place
-                && queue.len() > 1
-            {
-                // Both lists are ordered by CPU.
-                while old.get(from).is_some_and(|m| m.cpu < queue[0].cpu) {
-                    from += 1;
+    /// Compares the queues that have changed with what they were. In any other, all are where they were.
+    pub(super) fn check(&mut self, w: &Look<'_>, picture: &Picture, changed: &CpuBits) -> Result<(), String> {
+        for i in 0..self.noted.len() {
+            self.exempt(self.noted[i], true);
+        }
+        for queue in changed.iter().map(|cpu| &picture.queues[cpu.index()]) {
+            for level in queue.met.chunk_by(|a, b| a.place == b.place) {
+                if let Place::Level(_) = level[0].place
+                    && level.len() > 1
+                {
+                    self.check_level(w, &queue.before, level)?;
                 }
-                let to = from + old[from..].iter().take_while(|m| m.cpu == queue[0].cpu).count();
-                self.check_level(w, &old[from..to], queue)?;
             }
         }
-        // A place in line that was got in another way is kept until the thread waits for something. A boost may end
-        // in the same event in which its holder goes to another CPU, where it stands before its new equals then.
-        let s = &w.kernel.sched;
-        let let_through = |m: &Met| matches!(m.place, Place::Level(_)) && s.affinity(m.thread).count() == 1;
-        self.exempt.extend(new.iter().filter(|m| let_through(m) || is_boosted(w, m.thread)).map(|m| m.thread));
-        self.exempt.retain(|t| index.get(t.index()).is_some_and(|&i| i != 0));
-        self.exempt.sort_unstable();
-        self.exempt.dedup();
+        self.update(w, picture, changed);
         Ok(())
     }
 
-    fn check_level(&self, w: &Look<'_>, old: &[Met], queue: &[Met]) -> Result<(), String> {
+    /// A place in line that was got in another way is kept until the thread waits for something. A boost may end in the
+    /// same event in which its holder goes to another CPU, where it stands before its new equals then.
+    fn update(&mut self, w: &Look<'_>, picture: &Picture, changed: &CpuBits) {
+        for queue in changed.iter().map(|cpu| &picture.queues[cpu.index()]) {
+            for m in &queue.met {
+                let let_through = matches!(m.place, Place::Level(_)) && !m.is_movable;
+                if let_through || is_boosted(w, m) {
+                    self.exempt(m.thread, true);
+                }
+            }
+            for m in queue.before.iter().filter(|m| !picture.is_runnable(m.thread)) {
+                self.exempt(m.thread, false);
+            }
+        }
+        while let Some(t) = self.noted.pop() {
+            if !picture.is_runnable(t) {
+                self.exempt(t, false);
+            }
+        }
+    }
+
+    fn exempt(&mut self, t: ThreadIdx, is: bool) {
+        if self.exempt.len() <= t.index() {
+            self.exempt.resize(t.index() + 1, false);
+        }
+        self.exempt[t.index()] = is;
+    }
+
+    fn check_level(&self, w: &Look<'_>, old: &[Met], level: &[Met]) -> Result<(), String> {
         // A place in line at the check before: the runner first, then the waiting ones.
         let place_before = |m: &Met| {
             let i = old.iter().position(|o| o.thread == m.thread)?;
@@ -92,7 +116,7 @@ impl Fifo {
             }
         };
         let mut last: Option<(usize, &Met)> = None;
-        for m in queue.iter().filter(|m| !self.is_exempt(w, m, old)) {
+        for m in level.iter().filter(|m| !self.is_exempt(w, m, old)) {
             // A thread that has just arrived stands last.
             let place = place_before(m).unwrap_or(usize::MAX);
             if let Some((before, other)) = last
@@ -106,34 +130,23 @@ impl Fifo {
     }
 
     fn is_exempt(&self, w: &Look<'_>, m: &Met, old: &[Met]) -> bool {
-        let s = &w.kernel.sched;
-        let attr = s.attr(m.thread);
-        let ran = before(old, m).is_some_and(is_running);
-        let rotated = attr.policy == Policy::RoundRobin && ran;
-        let pinned = s.affinity(m.thread).count() == 1;
+        let before = old.iter().find(|o| o.thread == m.thread);
         // The end of a boost: a demoted thread stands before its new equals (`rt_mutex_setprio`).
-        let level = |o: &Met| matches!(o.place, Place::Level(_)) && o.place != m.place;
-        let fell = before(old, m).is_some_and(level);
-        is_boosted(w, m.thread) || fell || rotated || pinned || waited_anew(w, m) || self.exempt.contains(&m.thread)
+        let fell = before.is_some_and(|o| matches!(o.place, Place::Level(_)) && o.place != m.place);
+        let ran = before.is_some_and(|o| o.place == Place::Running);
+        let rotated = || ran && w.kernel.sched.attr(m.thread).policy == Policy::RoundRobin;
+        let noted = self.exempt.get(m.thread.index()).is_some_and(|exempt| *exempt);
+        noted || fell || rotated() || !m.is_movable || is_boosted(w, m) || waited_anew(w, m)
     }
 }
 
 /// Whether priority inheritance makes it more urgent than its own policy.
-fn is_boosted(w: &Look<'_>, t: ThreadIdx) -> bool {
-    let (s, urgency) = (&w.kernel.sched, w.kernel.sched.urgency(t));
-    urgency != Urgency::Fair && urgency != Urgency::Rt(s.attr(t).rt)
+fn is_boosted(w: &Look<'_>, m: &Met) -> bool {
+    m.urgency != Urgency::Fair && m.urgency != Urgency::Rt(w.kernel.sched.attr(m.thread).rt)
 }
 
 /// A parked thread that tried its call in this event, found nothing and was then woken by an event that came at the
 /// same time: it is queued last, though it was runnable before.
 fn waited_anew(w: &Look<'_>, m: &Met) -> bool {
     w.kernel.thread(m.thread).parked.is_parked() && w.kernel.m.with(m.thread, |c| c.tried) == w.now
-}
-
-fn is_running(m: &Met) -> bool {
-    m.place == Place::Running
-}
-
-fn before<'a>(old: &'a [Met], m: &Met) -> Option<&'a Met> {
-    old.iter().find(|o| o.thread == m.thread)
 }

@@ -2,57 +2,59 @@
 //!
 //! | | what | where |
 //! |---|---|---|
-//! | 1 | a thread is in exactly one place, runs on one CPU, inside its mask | [`Checker::places`] |
+//! | 1 | a thread is in exactly one place, runs on one CPU, inside its mask | `picture.rs` |
 //! | 2 | no real-time thread waits while an allowed CPU runs something less urgent | `order.rs` |
 //! | 3 | order within a priority is kept | `fifo.rs` |
-//! | 4 | no allowed CPU is idle while a thread waits for longer than stated | `order.rs` |
+//! | 4 | no allowed CPU is idle while a thread waits for longer than stated | `idle.rs`, `order.rs` |
 //! | 5 | a waiter runs only after its wake-up, and none is lost | `wakes.rs`, the end of the run |
-//! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::times`], the end |
+//! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::time_on`], the end |
 //! | 7 | nobody sleeps or waits with a time limit too short, or much too long | the step itself, [`Checker::sleepers`] |
 //! | 8 | an event of a descriptor wakes one of the threads that read or write | `world/arrive.rs` |
 
+//! An event changes little. Checked after it are the CPUs that it can have changed: whose run queue was locked
+//! ([`sched::Scheduler::take_touched`]) or whose simulated state was touched. What only time makes wrong is kept with the
+//! time at which it will be. Now and then, and at the end, everything is looked at anew ([`Checker::compare`]): it must be
+//! what is known already.
+
+mod bits;
 mod fifo;
+mod idle;
 mod order;
+mod picture;
 mod wakes;
 
 use crate::config::Config;
 use crate::machine::SimMachine;
 use crate::memory::Map;
-use crate::world::{Mode, SimCpu, World};
+use crate::world::{SimCpu, SimThread, World};
+pub(crate) use bits::CpuBits;
 use fifo::Fifo;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Kernel;
 use kernel::wait::Wait;
 use order::Order;
-use sched::Place;
-use sync::atomic::Ordering::Relaxed;
+use picture::{Picture, Queue};
 use wakes::Wakes;
-
-/// A runnable thread, as the scheduler's audit met it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Met {
-    pub cpu: CpuId,
-    pub thread: ThreadIdx,
-    pub place: Place,
-}
 
 /// State that the checks keep between events.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(crate) bounds: Bounds,
-    /// Everybody runnable, queue by queue in order: now, and at the check before.
-    met: Vec<Met>,
-    before: Vec<Met>,
-    /// By thread: where in `met`, plus one.
-    index: Vec<u32>,
+    /// CPUs whose simulated state may have changed since the last check.
+    pub(crate) touched: CpuBits,
+    /// CPUs whose queue may have changed, and those where it has.
+    locked: CpuBits,
+    changed: CpuBits,
+    picture: Picture,
     order: Order,
     fifo: Fifo,
     wakes: Wakes,
     /// Threads in the host with a signal: since when, and what they had used then.
     signalled: Map<u32, (Nanos, Nanos)>,
-    /// Nothing happens unseen between two checks.
-    every_event: bool,
     rounds: u64,
+    /// The number of rounds between looks at all threads, and between comparisons.
+    threads_every: u64,
+    compare_every: u64,
     last_now: Nanos,
     /// CPU time of threads that are gone.
     pub(crate) dead_time: Nanos,
@@ -84,17 +86,28 @@ impl Checker {
                 idle: Nanos((4 + config.cpus as u64) * config.tick.0) + Nanos::from_millis(2) + kick + busy + timer,
                 late: timer + config.tick + kick + busy,
             },
-            met: Vec::new(),
-            before: Vec::new(),
-            index: Vec::new(),
-            order: Order::default(),
+            touched: CpuBits::all(config.cpus),
+            locked: CpuBits::all(config.cpus),
+            changed: CpuBits::new(config.cpus),
+            picture: Picture::new(config.cpus),
+            order: Order::new(config.cpus),
             fifo: Fifo::default(),
             wakes: Wakes::default(),
             signalled: Map::default(),
-            every_event: config.check_every == 1,
             rounds: 0,
+            // These look at everything: less often where there is more.
+            threads_every: 16 * (config.cpus as u64 * config.cpus as u64 / 1024).max(1),
+            compare_every: 64 * config.cpus.max(4) as u64,
             last_now: Nanos::ZERO,
             dead_time: Nanos::ZERO,
+        }
+    }
+
+    /// The limits from now on.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        let Bounds { settle, idle, late } = std::mem::replace(&mut self.bounds, bounds);
+        if bounds.settle < settle || bounds.idle < idle || bounds.late < late {
+            self.order.tighten();
         }
     }
 
@@ -112,91 +125,91 @@ impl Checker {
     }
 
     fn run(&mut self, w: &Look<'_>) -> Result<(), String> {
-        self.collect(w)?;
-        self.places(w)?;
-        if self.every_event {
-            self.fifo.check(w, &self.before, &self.met, &self.index)?;
-        }
-        self.order.check(w, &self.met, &self.bounds)?;
+        let none = || CpuBits::new(0);
+        let [mut touched, mut locked, mut changed] =
+            [&mut self.touched, &mut self.locked, &mut self.changed].map(|set| std::mem::replace(set, none()));
+        locked.add(w.kernel.sched.take_touched());
+        touched.add(locked.words());
+        let result = self.check_changed(w, &touched, &locked, &mut changed);
+        [&mut touched, &mut locked, &mut changed].into_iter().for_each(CpuBits::clear);
+        (self.touched, self.locked, self.changed) = (touched, locked, changed);
+        result?;
         self.rounds += 1;
-        if self.rounds.is_multiple_of(16) {
+        if self.rounds.is_multiple_of(self.threads_every) {
             self.times(w)?;
             self.sleepers(w)?;
         }
-        Ok(())
+        if self.rounds.is_multiple_of(self.compare_every) { self.compare(w) } else { Ok(()) }
     }
 
-    fn collect(&mut self, w: &Look<'_>) -> Result<(), String> {
-        std::mem::swap(&mut self.met, &mut self.before);
-        self.met.clear();
-        let met = &mut self.met;
-        w.kernel
-            .sched
-            .audit(|cpu, thread, place| met.push(Met { cpu, thread, place }))
-            .map_err(|d| format!("the scheduler's state on {:?}: {}", d.cpu, d.what))?;
-        self.index.iter_mut().for_each(|i| *i = 0);
-        for (i, m) in self.met.iter().enumerate() {
-            if self.index.len() <= m.thread.index() {
-                self.index.resize(m.thread.index() + 1, 0);
-            }
-            let slot = &mut self.index[m.thread.index()];
-            if *slot != 0 {
-                let other = self.met[*slot as usize - 1];
-                return Err(format!("{:?} is in two places: {other:?} and {m:?}", m.thread));
-            }
-            *slot = i as u32 + 1;
-        }
-        Ok(())
-    }
-
-    /// Invariant 1 as far as the audit does not know it: the machine and the scheduler agree.
-    fn places(&mut self, w: &Look<'_>) -> Result<(), String> {
-        for (i, &on) in w.running.iter().enumerate() {
-            let cpu = CpuId(i as u16);
-            let chosen = w.kernel.sched.current(cpu);
-            if chosen != on {
-                return Err(format!("{cpu:?} runs {on:?}, but the scheduler has {chosen:?} there"));
-            }
-        }
-        for m in &self.met {
-            if m.place != Place::Running && !w.kernel.sched.affinity(m.thread).contains(m.cpu) {
-                return Err(format!("{m:?} is outside its mask"));
-            }
-            if w.kernel.thread(m.thread).tid.load(Relaxed) == 0 {
-                return Err(format!("{m:?} is dead"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU.
-    fn times(&mut self, w: &Look<'_>) -> Result<(), String> {
+    fn check_changed(
+        &mut self,
+        w: &Look<'_>,
+        touched: &CpuBits,
+        locked: &CpuBits,
+        changed: &mut CpuBits,
+    ) -> Result<(), String> {
         let now = w.kernel.now();
         if now < self.last_now {
             return Err(format!("scheduling time went back from {:?} to {now:?}", self.last_now));
         }
         self.last_now = now;
-        for &(t, on_cpu) in w.on_cpu {
-            let said = w.kernel.sched.runtime(t, now);
-            if said != on_cpu {
-                return Err(format!("{t:?} had a CPU for {on_cpu:?}, but is charged {said:?}"));
-            }
-        }
-        Ok(())
+        touched.iter().try_for_each(|cpu| agrees(w, cpu))?;
+        self.picture.refresh(w, locked, changed)?;
+        touched.iter().try_for_each(|cpu| self.time_on(w, cpu))?;
+        changed.iter().try_for_each(|cpu| self.time_before(w, cpu))?;
+        self.fifo.check(w, &self.picture, changed)?;
+        self.order.check(w, &self.picture, touched, changed, &self.bounds)
     }
 
-    fn is_runnable(&self, t: ThreadIdx) -> bool {
-        self.index.get(t.index()).is_some_and(|&i| i != 0)
+    /// Whether what is known is what there is.
+    fn compare(&mut self, w: &Look<'_>) -> Result<(), String> {
+        w.every_cpu().try_for_each(|cpu| agrees(w, cpu))?;
+        self.picture.compare(w)?;
+        self.order.compare(w, &self.picture)?;
+        self.times(w)
+    }
+
+    /// Invariant 6: the scheduler accounts exactly the time for which a thread had a CPU. It passes for those only that
+    /// have one.
+    fn time_on(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
+        let c = &w.cpus[cpu.index()];
+        c.thread.map_or(Ok(()), |t| self.time_of(w, t, w.now.since(c.since)))
+    }
+
+    /// And for the one that had the CPU before its queue changed.
+    fn time_before(&self, w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
+        match Queue::running(&self.picture.queues[cpu.index()].before) {
+            Some(t) if !self.picture.is_running(t) => self.time_of(w, t, Nanos::ZERO),
+            _ => Ok(()),
+        }
+    }
+
+    fn time_of(&self, w: &Look<'_>, t: ThreadIdx, running: Nanos) -> Result<(), String> {
+        let Some(thread) = &w.threads[t.index()] else { return Ok(()) };
+        let on_cpu = thread.on_cpu + running;
+        let said = w.kernel.sched.runtime(t, w.kernel.now());
+        if said == on_cpu {
+            return Ok(());
+        }
+        Err(format!("{t:?} had a CPU for {on_cpu:?}, but is charged {said:?}"))
+    }
+
+    /// All threads' times.
+    fn times(&self, w: &Look<'_>) -> Result<(), String> {
+        let waits = |t: &ThreadIdx| !self.picture.is_running(*t);
+        w.alive().filter(waits).try_for_each(|t| self.time_of(w, t, Nanos::ZERO))?;
+        w.every_cpu().try_for_each(|cpu| self.time_on(w, cpu))
     }
 
     /// Invariant 7: a sleeper is woken soon after its time.
     fn sleepers(&mut self, w: &Look<'_>) -> Result<(), String> {
-        for &(t, _) in w.on_cpu {
+        for t in w.alive() {
             let wait = &w.kernel.thread(t).wait;
             self.interruptible(w, t)?;
             if matches!(wait.kind(), Wait::Sleep | Wait::Host)
                 && let Some(due) = wait.armed()
-                && !self.is_runnable(t)
+                && !self.picture.is_runnable(t)
                 && w.now.since(due) > self.bounds.late
             {
                 return Err(format!("{t:?} should have been woken at {due:?}"));
@@ -212,7 +225,7 @@ impl Checker {
     fn interruptible(&mut self, w: &Look<'_>, t: ThreadIdx) -> Result<(), String> {
         let thread = w.kernel.thread(t);
         // A parked thread that has been woken checks for signals when it is chosen.
-        let woken = thread.parked.is_parked() && self.is_runnable(t);
+        let woken = thread.parked.is_parked() && self.picture.is_runnable(t);
         let waits = thread.wait.kind() == Wait::Host && !thread.wait.done() && !woken;
         if !waits || !w.kernel.host_interrupted(t) {
             self.signalled.remove(&t.0);
@@ -236,34 +249,42 @@ impl Checker {
 pub(crate) struct Look<'a> {
     pub kernel: &'a Kernel<SimMachine>,
     pub now: Nanos,
-    /// By CPU: the thread it runs.
-    pub running: &'a [Option<ThreadIdx>],
-    /// By CPU: if its carrier sleeps or is away in the host, how often it was there so far.
-    pub away: &'a [Option<u32>],
-    /// Living threads and how long each has had a CPU.
-    pub on_cpu: &'a [(ThreadIdx, Nanos)],
+    pub cpus: &'a [SimCpu],
+    pub threads: &'a [Option<SimThread>],
+}
+
+impl Look<'_> {
+    fn every_cpu(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.cpus.len()).map(|i| CpuId(i as u16))
+    }
+
+    fn alive(&self) -> impl Iterator<Item = ThreadIdx> {
+        let alive = self.threads.iter().enumerate().filter(|(_, thread)| thread.is_some());
+        alive.map(|(i, _)| ThreadIdx(i as u32))
+    }
+}
+
+/// Invariant 1: the CPU runs what the scheduler has chosen.
+fn agrees(w: &Look<'_>, cpu: CpuId) -> Result<(), String> {
+    let (chosen, on) = (w.kernel.sched.current(cpu), w.cpus[cpu.index()].thread);
+    if chosen == on { Ok(()) } else { Err(format!("{cpu:?} runs {on:?}, but the scheduler has {chosen:?} there")) }
 }
 
 impl World {
-    /// Checks everything now.
+    /// Checks what has changed.
     pub(crate) fn check(&mut self) {
-        let running: Vec<_> = self.cpus.iter().map(|c| c.thread).collect();
-        let away = |c: &SimCpu| matches!(c.mode, Mode::Parked | Mode::Host(_)).then_some(c.generation);
-        let away: Vec<_> = self.cpus.iter().map(away).collect();
-        let mut on_cpu = Vec::new();
-        if self.checker.rounds % 16 == 15 {
-            let alive = self.threads.iter().enumerate();
-            on_cpu.extend(alive.filter_map(|(i, t)| Some((ThreadIdx(i as u32), t.as_ref()?.on_cpu))));
-            for c in &self.cpus {
-                if let Some(t) = c.thread
-                    && let Some(entry) = on_cpu.iter_mut().find(|e| e.0 == t)
-                {
-                    entry.1 += self.now.since(c.since);
-                }
-            }
-        }
-        let look = Look { kernel: &self.kernel, now: self.now, running: &running, away: &away, on_cpu: &on_cpu };
-        if let Err(what) = self.checker.run(&look) {
+        self.with_checker(Checker::run);
+    }
+
+    /// Checks what has changed, and whether that was all.
+    pub(crate) fn check_all(&mut self) {
+        self.with_checker(Checker::run);
+        self.with_checker(Checker::compare);
+    }
+
+    fn with_checker(&mut self, check: impl Fn(&mut Checker, &Look<'_>) -> Result<(), String>) {
+        let look = Look { kernel: &self.kernel, now: self.now, cpus: &self.cpus, threads: &self.threads };
+        if let Err(what) = check(&mut self.checker, &look) {
             self.fail(what);
         }
     }

@@ -7,8 +7,15 @@
 //!   that head may wait (the head-only rule).
 //!
 //! A CPU with work of any class does not sleep. All may be violated briefly, while kicks are in flight.
+//!
+//! A CPU is judged anew when its queue changes, and when what runs elsewhere changes in a way that can matter for it.
+//! Between two judgements only time passes: everybody who waits unjustly is kept with the time since when, and no limit
+//! is exceeded before [`Order::due`].
 
-use super::{Bounds, Look, Met};
+use super::picture::{Met, Picture, Queue};
+use super::{Bounds, CpuBits, Look, bits, idle};
+use crate::world::Mode;
+use idle::Idle;
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::{Place, Urgency};
 
@@ -17,153 +24,228 @@ use sched::{Place, Urgency};
 const SERVER_SHARE: Nanos = Nanos::from_millis(52);
 const SERVER_FIRST: Nanos = Nanos::from_millis(900);
 
-/// A thread that waits unjustly.
+/// A thread that waits unjustly, in one place and without a break.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
+    thread: ThreadIdx,
     since: Nanos,
-    /// Where it waits, and the CPU time it has used: if either changes, it has made progress.
-    at: CpuId,
+    /// The CPU time it has used: if that changes, it has made progress.
     used: Nanos,
-    round: u64,
 }
 
-#[derive(Debug, Default)]
+/// What is known of one CPU.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// How urgent what runs there is.
+    runs: Option<Urgency>,
+    /// How urgent the most urgent waiting thread is that may run elsewhere.
+    head: Option<Urgency>,
+    /// The thread that waits behind a less urgent one.
+    here: Option<Pending>,
+    /// The thread that could run on another CPU, which has nothing as urgent.
+    elsewhere: Option<Pending>,
+    /// It has threads but no carrier: since when, and how often it had been served before.
+    unserved: Option<(Nanos, u32)>,
+}
+
+#[derive(Debug)]
 pub(super) struct Order {
-    /// By thread: waiting behind less urgent threads, and waiting while CPUs are idle.
-    urgent: Vec<Option<Pending>>,
-    idle: Vec<Option<Pending>>,
-    /// For each CPU that has threads but no carrier: since when, and how often it had been served before.
-    unserved: Vec<Option<(Nanos, u32)>>,
-    round: u64,
-    /// By CPU: how urgent what runs there is; how urgent the best that runs or waits is.
-    runs: Vec<Option<Urgency>>,
+    states: Vec<State>,
+    /// By CPU: how urgent the best that runs or waits is.
     best: Vec<Option<Urgency>>,
+    /// How urgent at least every CPU's best is; up to date while there are pushable heads.
+    least: Option<Urgency>,
+    is_least_old: bool,
+    /// CPUs that have a pushable head.
+    heads: CpuBits,
+    idle: Idle,
+    /// No limit is exceeded before.
+    due: Nanos,
 }
 
 impl Order {
-    pub(super) fn check(&mut self, w: &Look<'_>, met: &[Met], bounds: &Bounds) -> Result<(), String> {
-        self.round += 1;
-        self.survey(w, met);
-        self.check_served(w, bounds)?;
-        for queue in met.chunk_by(|a, b| a.cpu == b.cpu) {
-            self.check_urgent(w, queue, bounds)?;
-            self.check_idle(w, queue, bounds)?;
+    pub(super) fn new(cpus: usize) -> Order {
+        Order {
+            states: vec![State::default(); cpus],
+            best: vec![None; cpus],
+            least: None,
+            is_least_old: false,
+            heads: CpuBits::new(cpus),
+            idle: Idle::new(cpus),
+            due: Nanos(u64::MAX),
         }
-        Ok(())
     }
 
-    fn survey(&mut self, w: &Look<'_>, met: &[Met]) {
-        let n = w.running.len();
-        self.runs.clear();
-        self.runs.resize(n, None);
-        self.best.clear();
-        self.best.resize(n, None);
-        for m in met {
-            if m.place == Place::Throttled {
-                continue;
-            }
-            let u = Some(w.kernel.sched.urgency(m.thread));
-            if m.place == Place::Running {
-                self.runs[m.cpu.index()] = u;
-            }
-            let best = &mut self.best[m.cpu.index()];
-            *best = (*best).max(u);
+    /// Limits have become shorter: some may be exceeded earlier than was known.
+    pub(super) fn tighten(&mut self) {
+        self.due = Nanos::ZERO;
+        self.idle.tighten();
+    }
+
+    pub(super) fn check(
+        &mut self,
+        w: &Look<'_>,
+        picture: &Picture,
+        touched: &CpuBits,
+        changed: &CpuBits,
+        bounds: &Bounds,
+    ) -> Result<(), String> {
+        let mut shifted = false;
+        for cpu in changed.iter() {
+            let (state, best) = survey(&picture.queues[cpu.index()]);
+            shifted |= best != std::mem::replace(&mut self.best[cpu.index()], best);
+            self.heads.set(cpu, state.head.is_some());
+            let old = &mut self.states[cpu.index()];
+            (old.runs, old.head) = (state.runs, state.head);
+            self.idle.set(cpu, state.runs.is_none());
         }
+        self.is_least_old |= shifted;
+        if self.is_least_old && !self.heads.is_empty() {
+            self.least = self.best.iter().copied().min().flatten();
+            self.is_least_old = false;
+        }
+        touched.iter().for_each(|cpu| self.judge_service(w, cpu, bounds));
+        changed.iter().for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
+        if shifted && !self.heads.is_empty() {
+            let heads = std::mem::replace(&mut self.heads, CpuBits::new(0));
+            let others = heads.iter().filter(|cpu| !changed.contains(*cpu));
+            others.for_each(|cpu| self.judge(w, &picture.queues[cpu.index()], cpu, bounds));
+            self.heads = heads;
+        }
+        self.idle.judge(w, picture, changed, bounds);
+        if w.now > self.due {
+            self.check_due(w, picture, bounds)?;
+        }
+        self.idle.check(w, bounds)
     }
 
     /// A CPU that has work does not sleep for longer than a kick takes.
-    fn check_served(&mut self, w: &Look<'_>, bounds: &Bounds) -> Result<(), String> {
-        self.unserved.resize(w.away.len(), None);
-        for (i, &served) in w.away.iter().enumerate() {
-            let slot = &mut self.unserved[i];
-            let Some(served) = served.filter(|_| self.best[i].is_some()) else {
-                *slot = None;
-                continue;
-            };
-            let (since, _) = *slot.insert(slot.filter(|s| s.1 == served).unwrap_or((w.now, served)));
-            if w.now.since(since) > bounds.settle {
-                return Err(format!("cpu{i} has work since {since:?}, but nobody serves it"));
+    fn judge_service(&mut self, w: &Look<'_>, cpu: CpuId, bounds: &Bounds) {
+        let served = is_unserved(w, cpu).filter(|_| self.best[cpu.index()].is_some());
+        let state = &mut self.states[cpu.index()];
+        let before = state.unserved;
+        state.unserved = served.map(|served| before.filter(|b| b.1 == served).unwrap_or((w.now, served)));
+        if let Some((since, _)) = state.unserved {
+            self.due = self.due.min(since + bounds.settle);
+        }
+    }
+
+    fn judge(&mut self, w: &Look<'_>, queue: &Queue, cpu: CpuId, bounds: &Bounds) {
+        let here = self.blocked_here(queue, cpu);
+        let elsewhere = self.blocked_elsewhere(w, queue, cpu).map(|(m, _)| m);
+        let state = &mut self.states[cpu.index()];
+        if here.is_none() && elsewhere.is_none() {
+            (state.here, state.elsewhere) = (None, None);
+            return;
+        }
+        let old = [state.here, state.elsewhere];
+        let pend = |m: &Met| {
+            let used = w.kernel.sched.runtime(m.thread, w.now);
+            let known = old.iter().flatten().find(|p| p.thread == m.thread && p.used == used);
+            Pending { thread: m.thread, since: known.map_or(w.now, |p| p.since), used }
+        };
+        (state.here, state.elsewhere) = (here.map(pend), elsewhere.map(pend));
+        for p in [state.here, state.elsewhere].into_iter().flatten() {
+            self.due = self.due.min(p.since + bounds.settle);
+        }
+    }
+
+    /// The most urgent waiting thread, if something less urgent runs.
+    fn blocked_here<'a>(&self, queue: &'a Queue, cpu: CpuId) -> Option<&'a Met> {
+        let runs = self.states[cpu.index()].runs;
+        let mut first: Option<&Met> = None;
+        for m in waiting(queue) {
+            if first.is_none_or(|f| f.urgency < m.urgency) {
+                first = Some(m);
             }
         }
-        Ok(())
+        first.filter(|f| runs < Some(f.urgency))
     }
 
-    fn check_urgent(&mut self, w: &Look<'_>, queue: &[Met], bounds: &Bounds) -> Result<(), String> {
-        let waits = |m: &&Met| matches!(m.place, Place::Level(_) | Place::Deadline);
-        let urgency = |m: &&Met| w.kernel.sched.urgency(m.thread);
-        let first_of_best = |a: &&Met, b: &&Met| urgency(a).cmp(&urgency(b)).then(std::cmp::Ordering::Greater);
-        let Some(first) = queue.iter().filter(waits).max_by(first_of_best) else { return Ok(()) };
-        let u = Some(urgency(&first));
-        let here = self.runs[first.cpu.index()];
-        let unjust_here = here < u;
-        let elsewhere = self.blocked_elsewhere(w, queue.iter().filter(waits));
-        if unjust_here {
-            self.pend(w, first, format!("while {here:?} runs there"), bounds)?;
-        }
-        if let Some((h, c)) = elsewhere {
-            self.pend(w, &h, format!("while {c:?} has nothing above {:?}", self.best[c.index()]), bounds)?;
-        }
-        Ok(())
-    }
-
-    /// A pushable head that could run on another CPU. Of equals any one may be the head: only if all
-    /// of them could is anything wrong.
-    fn blocked_elsewhere<'a>(
-        &self,
-        w: &Look<'_>,
-        waiting: impl Iterator<Item = &'a Met> + Clone,
-    ) -> Option<(Met, CpuId)> {
-        let s = &w.kernel.sched;
-        let movable = waiting.filter(|m| s.affinity(m.thread).count() > 1);
-        let best = movable.clone().map(|m| s.urgency(m.thread)).max()?;
+    /// A pushable head that could run on another CPU, and that CPU. Of equals any one may be the head: only if all of
+    /// them could is anything wrong.
+    fn blocked_elsewhere<'a>(&self, w: &Look<'_>, queue: &'a Queue, cpu: CpuId) -> Option<(&'a Met, CpuId)> {
+        let head = self.states[cpu.index()].head.filter(|head| self.least < Some(*head))?;
         let mut found = None;
-        for m in movable.filter(|m| s.urgency(m.thread) == best) {
-            let mask = s.affinity(m.thread);
-            let cpu = mask.iter().find(|c| *c != m.cpu && self.best[c.index()] < Some(best))?;
-            found = found.or(Some((*m, cpu)));
+        for m in waiting(queue).filter(|m| m.urgency == head && m.is_movable) {
+            let allowed = bits::cpus_of(w.kernel.sched.affinity_words(m.thread));
+            let mut lower = allowed.filter(|c| *c != cpu && self.best[c.index()] < Some(head));
+            let to = lower.next()?;
+            found = found.or(Some((m, to)));
         }
         found
     }
 
-    fn pend(&mut self, w: &Look<'_>, m: &Met, what: String, bounds: &Bounds) -> Result<(), String> {
-        let since = note(&mut self.urgent, w, m, self.round);
+    /// Says who has waited for too long, and when the next one will have.
+    fn check_due(&mut self, w: &Look<'_>, picture: &Picture, bounds: &Bounds) -> Result<(), String> {
         let by_server = w.now > SERVER_FIRST;
         let bound = if by_server { bounds.settle + SERVER_SHARE } else { bounds.settle };
-        if w.now.since(since) > bound {
-            let u = w.kernel.sched.urgency(m.thread);
-            return Err(format!("{:?} ({u:?}) waits on {:?} since {since:?}, {what}", m.thread, m.cpu));
-        }
-        Ok(())
-    }
-
-    fn check_idle(&mut self, w: &Look<'_>, queue: &[Met], bounds: &Bounds) -> Result<(), String> {
-        if self.runs.iter().all(Option::is_some) {
-            return Ok(());
-        }
-        for m in queue.iter().filter(|m| m.place == Place::Fair) {
-            let mask = w.kernel.sched.affinity(m.thread);
-            let Some(idle) = mask.iter().find(|c| self.runs[c.index()].is_none()) else { continue };
-            let since = note(&mut self.idle, w, m, self.round);
-            if w.now.since(since) > bounds.idle {
-                return Err(format!("{:?} waits on {:?} since {since:?}, while {idle:?} is idle", m.thread, m.cpu));
+        self.due = Nanos(u64::MAX);
+        for (i, state) in self.states.iter().enumerate() {
+            if let Some((since, _)) = state.unserved {
+                if w.now.since(since) > bounds.settle {
+                    return Err(format!("cpu{i} has work since {since:?}, but nobody serves it"));
+                }
+                self.due = self.due.min(since + bounds.settle);
+            }
+            for (p, is_here) in [(state.here, true), (state.elsewhere, false)] {
+                let Some(Pending { thread, since, .. }) = p else { continue };
+                if w.now.since(since) > bound {
+                    let (cpu, u) = (CpuId(i as u16), w.kernel.sched.urgency(thread));
+                    let why = if is_here { None } else { self.blocked_elsewhere(w, &picture.queues[i], cpu) };
+                    let why = match why {
+                        Some((_, c)) => format!("{c:?} has nothing above {:?}", self.best[c.index()]),
+                        None => format!("{:?} runs there", state.runs),
+                    };
+                    return Err(format!("{thread:?} ({u:?}) waits on {cpu:?} since {since:?}, while {why}"));
+                }
+                self.due = self.due.min(since + bound);
             }
         }
         Ok(())
     }
+
+    /// Whether judging everything anew finds what is known.
+    pub(super) fn compare(&self, w: &Look<'_>, picture: &Picture) -> Result<(), String> {
+        for (i, (queue, state)) in picture.queues.iter().zip(&self.states).enumerate() {
+            let cpu = CpuId(i as u16);
+            let (fresh, best) = survey(queue);
+            let threads = |p: [Option<Pending>; 2]| p.map(|p| p.map(|p| p.thread));
+            let blocked = [self.blocked_here(queue, cpu), self.blocked_elsewhere(w, queue, cpu).map(|(m, _)| m)];
+            let is_same = (fresh.runs, fresh.head, best) == (state.runs, state.head, self.best[i])
+                && blocked.map(|m| m.map(|m| m.thread)) == threads([state.here, state.elsewhere])
+                && is_unserved(w, cpu).filter(|_| best.is_some()) == state.unserved.map(|u| u.1);
+            if !is_same {
+                return Err(format!("{cpu:?} has changed unnoticed: {fresh:?}, best {best:?}, was {state:?}"));
+            }
+        }
+        self.idle.compare(w, picture)
+    }
 }
 
-/// Since when this has been going on, without a break and in one place.
-fn note(list: &mut Vec<Option<Pending>>, w: &Look<'_>, m: &Met, round: u64) -> Nanos {
-    let used = w.kernel.sched.runtime(m.thread, w.now);
-    let ThreadIdx(i) = m.thread;
-    if list.len() <= i as usize {
-        list.resize(i as usize + 1, None);
+/// Real-time and deadline threads that wait.
+fn waiting(queue: &Queue) -> impl Iterator<Item = &Met> {
+    queue.met.iter().filter(|m| matches!(m.place, Place::Level(_) | Place::Deadline))
+}
+
+/// What the queue says of its CPU, and the urgency of the best that runs or waits.
+fn survey(queue: &Queue) -> (State, Option<Urgency>) {
+    let mut best = None;
+    let mut state = State::default();
+    for m in queue.met.iter().filter(|m| m.place != Place::Throttled) {
+        let u = Some(m.urgency);
+        best = best.max(u);
+        if m.place == Place::Running {
+            state.runs = u;
+        } else if m.place != Place::Fair && state.head < u && m.is_movable {
+            state.head = u;
+        }
     }
-    let slot = &mut list[i as usize];
-    let since = match slot {
-        Some(p) if p.at == m.cpu && p.used == used && p.round + 1 >= round => p.since,
-        _ => w.now,
-    };
-    *slot = Some(Pending { since, at: m.cpu, used, round });
-    since
+    (state, best)
+}
+
+/// If the carrier of the CPU sleeps or is away in the host: how often it was there so far.
+fn is_unserved(w: &Look<'_>, cpu: CpuId) -> Option<u32> {
+    let c = &w.cpus[cpu.index()];
+    matches!(c.mode, Mode::Parked | Mode::Host(_)).then_some(c.generation)
 }

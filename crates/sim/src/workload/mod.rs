@@ -148,9 +148,8 @@ impl Default for Options {
 impl Options {
     pub(crate) fn config(&self, seed: u64, cpus: usize) -> Config {
         let new = Config::new(seed, cpus);
-        let check_every = if self.check { new.check_every } else { 0 };
         let (cost, hardware) = (self.cost.clone(), self.hardware.clone());
-        Config { cost, hardware, check_every, record: self.record, plant: self.plant, ..new }
+        Config { cost, hardware, check: self.check, record: self.record, plant: self.plant, ..new }
     }
 }
 
@@ -252,6 +251,7 @@ fn run_swarm(seed: u64, _cpus: usize, options: &Options) -> Report {
     let Options { length, plant, hardware, .. } = options.clone();
     let mut world = swarm::Swarm { seed, length, plant, hardware }.world();
     world.record(options.record);
+    world.set_checked(options.check);
     let cpus = world.cpus();
     let out = world.run();
     Report::new("swarm", seed, cpus, out)

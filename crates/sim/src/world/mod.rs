@@ -192,6 +192,11 @@ impl World {
         self.trace = Trace::new(keep);
     }
 
+    /// Whether the invariants are checked; before [`World::run`].
+    pub fn set_checked(&mut self, checked: bool) {
+        self.config.check = checked;
+    }
+
     /// How many CPUs it has.
     pub fn cpus(&self) -> usize {
         self.config.cpus
@@ -224,8 +229,7 @@ impl World {
         if let Some(what) = self.owners.broken.take() {
             self.fail(what);
         }
-        let every = self.config.check_every;
-        if every != 0 && self.handled.is_multiple_of(every) && self.broken.is_none() {
+        if self.config.check && self.broken.is_none() {
             self.be_patient();
             self.check();
         }
@@ -253,7 +257,9 @@ impl World {
         self.trace.note(Record { at: self.now, cpu, what, who, priority: 0 });
     }
 
+    /// A CPU, to be changed.
     pub(crate) fn cpu(&mut self, cpu: CpuId) -> &mut SimCpu {
+        self.checker.touched.insert(cpu);
         &mut self.cpus[cpu.index()]
     }
 

@@ -71,6 +71,9 @@ impl Outcome {
 impl World {
     pub(super) fn finish(&mut self) -> Outcome {
         let end = self.end.unwrap_or(End::Quiet);
+        if self.broken.is_none() && self.config.check {
+            self.check_all();
+        }
         if self.broken.is_none() {
             self.close_times();
             match end {

@@ -49,7 +49,7 @@ impl World {
     /// Before a check.
     pub(super) fn be_patient(&mut self) {
         if let Some(patience) = &mut self.patience {
-            self.checker.bounds = patience.bounds(self.now);
+            self.checker.set_bounds(patience.bounds(self.now));
         }
     }
 }

@@ -200,7 +200,7 @@ impl World {
     /// Records which thread has which CPU since when.
     pub(crate) fn change_thread(&mut self, cpu: CpuId, new: Option<ThreadIdx>) {
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = self.cpu(cpu);
         let passed = now.since(c.since);
         c.since = now;
         match std::mem::replace(&mut c.thread, new) {

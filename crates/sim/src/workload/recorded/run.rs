@@ -93,7 +93,7 @@ impl Recording {
         // Nothing may end it but its end.
         let limit = Nanos(u64::MAX / 2);
         let (cost, hardware) = (without_recorded(cost), hardware.cloned());
-        let mut setup = Setup::new(Config { cost, hardware, check_every: 0, limit, record, ..new });
+        let mut setup = Setup::new(Config { cost, hardware, check: false, limit, record, ..new });
         let words = self.threads.iter().map(|_| setup.words(1)).collect();
         let shared = Shared::new(self.clone(), words, policies == Policies::Recorded);
         let first: Box<dyn Program> = Replayed::new(0, None, shared.clone());
