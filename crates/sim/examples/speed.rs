@@ -36,7 +36,7 @@ fn main() {
 fn swarm(seeds: std::ops::Range<u64>, length: u64, check: bool, hashes: bool) -> (u64, String) {
     let (mut events, mut all) = (0, 0u64);
     for seed in seeds {
-        let mut world = Swarm { seed, length, plant: None }.world();
+        let mut world = Swarm { seed, length, plant: None, hardware: None }.world();
         world.set_checked(check);
         let out = world.run();
         assert!(out.violation.is_none(), "seed {seed}: {:?}", out.violation);
