@@ -70,7 +70,7 @@ impl Memory {
         if at / CHUNK < self.chunks.len() { Ok((at / CHUNK, at % CHUNK)) } else { Err(Fault) }
     }
 
-    /// Writes nothing to `to` beyond what is mapped.
+    /// After a fault, `to` has what lies before it.
     pub(crate) fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), Fault> {
         let mut done = 0;
         while done < to.len() {
@@ -85,7 +85,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes up to the end of what is mapped.
+    /// After a fault, what lies before it is written.
     pub(crate) fn write(&mut self, addr: u64, from: &[u8]) -> Result<(), Fault> {
         let mut done = 0;
         while done < from.len() {

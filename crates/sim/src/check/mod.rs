@@ -1,4 +1,4 @@
-//! The invariants of the design, as code: run after events on everything there is.
+//! The invariants of the design, as code: run after every event.
 //!
 //! | | what | where |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | 6 | every nanosecond is accounted once; clocks are monotonic | [`Checker::time_on`], the end |
 //! | 7 | nobody sleeps or waits with a time limit too short, or much too long | the step itself, [`Checker::sleepers`] |
 //! | 8 | an event of a descriptor wakes one of the threads that read or write | `world/arrive.rs` |
-
+//!
 //! An event changes little. Checked after it are the CPUs that it can have changed: whose run queue was locked
 //! ([`sched::Scheduler::take_touched`]) or whose simulated state was touched. What only time makes wrong is kept with the
 //! time at which it will be. Now and then, and at the end, everything is looked at anew ([`Checker::compare`]): it must be
