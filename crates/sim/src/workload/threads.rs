@@ -1,7 +1,7 @@
 //! The threads of a scenario, for simulated CPUs and for real ones.
 //!
 //! A scenario whose programs take only the steps that a C program can take as well is written once: as [`Threads`], on
-//! memory that its [`Maker`] hands out. [`simulate`] runs them in virtual time; `entresol compare` also with real threads.
+//! memory that its [`Maker`] hands out. A scenario runs them in virtual time, `entresol compare` also with real threads.
 
 use super::{Options, Scenario};
 use crate::report::{Report, Samples, Table};
