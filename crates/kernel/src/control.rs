@@ -181,6 +181,7 @@ impl<M: Machine> Kernel<M> {
             stays: last.filter(|_| interrupted && !spins),
             stop: false,
         };
+        self.note_wait(last, prev);
         let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
         let stop = candidates.stop;
         drop(control);

@@ -39,6 +39,7 @@ impl<M: Machine> Kernel<M> {
         let now = self.now();
         self.thread(t).wait.b.store(now.0, Relaxed);
         self.leave_carrier(cpu, t, now);
+        self.note_wait(Some(t), Prev::Block);
         let next = match &self.controlled {
             Some(controlled) => self.elect(controlled, cpu, Prev::Block),
             None => self.sched.schedule(cpu, now, Prev::Block, &mut self.kicks(cpu)),

@@ -331,6 +331,7 @@ impl<M: Machine> Kernel<M> {
         let mut prev = prev;
         loop {
             let last = self.sched.current(cpu);
+            self.note_wait(last, prev);
             let (chosen, now) = self.here(cpu).choose_once(prev);
             self.switched(cpu, last, chosen, prev, now);
             let Some(t) = chosen else {
@@ -366,16 +367,19 @@ impl<M: Machine> Kernel<M> {
         {
             self.count(last, now);
         }
-        if self.config.tracing && last != next {
-            if let Some(last) = last.filter(|_| prev == Prev::Block) {
-                self.note_wait(last);
-            }
+        if !self.config.tracing {
+            return;
+        }
+        if last != next {
             let left = match prev {
                 Prev::Preempted | Prev::Yield => Left::Runnable,
                 Prev::Block => Left::Waiting,
                 Prev::Exit => Left::Ended,
             };
             self.m.observe(Event::Switched { cpu, to: next, left, at: now });
+        } else if let Some(t) = last {
+            // It goes on, so its wait was none.
+            let _ = self.take_woken(t, now);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::wait::Wait;
 use abi::nr;
 use ids::{CpuId, Nanos, ThreadIdx, Wake, Waker};
+use sched::Prev;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The note of a thread's last waker.
@@ -50,9 +51,14 @@ impl<M: Machine> Kernel<M> {
         self.thread(t).woken.take(now)
     }
 
-    /// `t` leaves its CPU to wait.
-    pub(crate) fn note_wait(&self, t: ThreadIdx) {
-        self.thread(t).woken.leave();
+    /// `last` is about to leave its CPU: from then on it may be woken, and run elsewhere.
+    pub(crate) fn note_wait(&self, last: Option<ThreadIdx>, prev: Prev) {
+        if let Some(last) = last
+            && self.config.tracing
+            && prev == Prev::Block
+        {
+            self.thread(last).woken.leave();
+        }
     }
 
     /// `t` is about to be woken; `cpu` is the caller's own, if it has one.

@@ -25,7 +25,7 @@ struct Scene {
 }
 
 fn hog(nice: i8, micros: u64) -> Load {
-    let share = Share { nice: Nice(nice), slice: Nanos::from_micros(micros) };
+    let share = Share { nice: Nice(nice), slice: Nanos::from_micros(micros), ..Share::DEFAULT };
     Load { share, begins: Nanos::ZERO, bursts: vec![] }
 }
 
@@ -186,8 +186,8 @@ fn several_cpus() -> Table {
         notes: vec![
             "schbench: how long a woken worker waits, p50 / p99, ms, with twice as many workers as CPUs for each of two that \
              wake them. hackbench: µs a message. The same programs, seed and costs; `entresol sim run schbench --policy \
-             eevdf-6.12` makes one run. Linux's schedulers run on a machine that knows its wake-up placement, its balances \
-             and nothing of caches; Entresol's kernel also pays for its own calls there."
+             eevdf-6.12` makes one run. The machine of Linux's schedulers places and balances threads as \
+             Linux does, and has no caches. Entresol's kernel also pays for its own calls."
                 .to_owned(),
         ],
     }

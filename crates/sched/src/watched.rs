@@ -1,6 +1,6 @@
 //! Which run queues may have changed: those whose lock was taken to change something. A simulator that checks
-//! everything after every event looks at these only. Only with the feature `watched`; otherwise none of this is compiled
-//! in.
+//! everything after every event looks at these only. Only with the feature `watched`, which the image, built by itself,
+//! does not have.
 
 use crate::cpuset::CpuSet;
 use crate::{OutOfMemory, Scheduler};

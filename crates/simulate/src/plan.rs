@@ -1,6 +1,6 @@
 //! Turns the request into one consistent plan, or into a sentence that says why that is impossible.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use sim::workload::Class;
@@ -135,8 +135,10 @@ impl What {
                 if let Some((option, _)) = said.iter().find(|(_, value)| value.is_some()) {
                     bail!("{option} contradicts {name}: the file says it");
                 }
-                let class = workload.is_fair().then_some(Class::Fair);
-                return choice.fits(class, name);
+                let policy = policy(choice.policy.as_deref())?;
+                let is_for_files = policy.class() != Some(Class::RealTime);
+                ensure!(is_for_files, "--policy {} is for rt-migrate and rt-storm, not for {name}", policy.name());
+                return choice.fits(workload.is_fair().then_some(Class::Fair), name);
             }
         };
         let (name, seeds) = (s.name, "they are the seed's");
@@ -177,11 +179,11 @@ impl Choice {
         let policy = policy(self.policy.as_deref())?;
         let Some(known) = policy.class() else { return Ok(()) };
         let kind = match known {
-            Class::RealTime => "real-time",
-            Class::Fair => "fair",
+            Class::RealTime => "real-time threads",
+            Class::Fair => "fair threads, and mutexes without inheritance of priorities,",
         };
         let name = policy.name();
-        ensure!(class == Some(known), "--policy {name} knows {kind} threads only: {what} has others");
+        ensure!(class == Some(known), "--policy {name} knows {kind} only: {what} has others");
         ensure!(
             self.machine.is_none(),
             "--machine contradicts --policy {name}: only Entresol's kernel runs on machines that are not flat"
@@ -214,16 +216,22 @@ pub(super) fn named_cost(named: &str) -> anyhow::Result<Cost> {
     if let Ok(cost) = Cost::profile(named) {
         return Ok(cost);
     }
-    let whole = Path::new(named);
-    let (file, profile) = match named.rsplit_once(':') {
-        Some((file, profile)) if !whole.exists() => (PathBuf::from(file), profile),
-        _ => (whole.to_path_buf(), "host"),
-    };
-    let text = std::fs::read_to_string(&file).with_context(|| {
+    let (file, profile) = file_and_name(named);
+    let text = std::fs::read_to_string(file).with_context(|| {
         let profiles = Cost::profiles().join(", ");
         format!("--costs {named}: expected one of {profiles}, or a cost file; cannot read {}", file.display())
     })?;
-    Cost::parse(&text, profile).map_err(|why| anyhow::anyhow!("{}: {}", file.display(), why.0.trim_end()))
+    Cost::parse(&text, profile.unwrap_or("host"))
+        .map_err(|why| anyhow::anyhow!("{}: {}", file.display(), why.0.trim_end()))
+}
+
+/// A file, or `file:name` for one of the things in it.
+fn file_and_name(named: &str) -> (&Path, Option<&str>) {
+    let whole = Path::new(named);
+    match named.rsplit_once(':') {
+        Some((file, name)) if !whole.exists() => (Path::new(file), Some(name)),
+        _ => (whole, None),
+    }
 }
 
 /// The number of CPUs: the machine's, if it says one.
@@ -249,11 +257,7 @@ pub(super) fn machine(named: &str) -> anyhow::Result<Option<Hardware>> {
     if let Some(hardware) = Hardware::named(named).map_err(wrong)? {
         return Ok(Some(hardware));
     }
-    let whole = Path::new(named);
-    let (file, name) = match named.rsplit_once(':') {
-        Some((file, name)) if !whole.exists() => (Path::new(file), Some(name)),
-        _ => (whole, None),
-    };
+    let (file, name) = file_and_name(named);
     let text = std::fs::read_to_string(file).with_context(|| {
         let machines: Vec<String> = Hardware::profiles().into_keys().collect();
         format!(

@@ -6,7 +6,7 @@
 
 use super::{Fair, Luggage, Roams, Share, Thread, to_virtual};
 use alloc::vec::Vec;
-use ids::Nanos;
+use ids::{Nanos, Policy};
 
 /// The period in which up to [`MOST_IN_A_PERIOD`] threads run once (`sysctl_sched_latency`).
 pub(super) const PERIOD: i64 = 6_000_000;
@@ -18,6 +18,7 @@ const WAKEUP: i64 = 1_000_000;
 
 #[derive(Debug)]
 struct Task {
+    policy: Policy,
     weight: u32,
     vruntime: i64,
     is_new: bool,
@@ -42,6 +43,13 @@ pub struct Cfs {
     resched: bool,
     /// It has asked to be passed over.
     gives_way: bool,
+}
+
+impl Task {
+    /// One that does not compete.
+    fn new(share: Share, vruntime: i64, is_new: bool, waited: bool) -> Task {
+        Task { policy: share.policy, weight: share.weight(), vruntime, is_new, competes: false, waited }
+    }
 }
 
 impl Cfs {
@@ -82,7 +90,7 @@ impl Fair for Cfs {
     }
 
     fn attach(&mut self, share: Share) {
-        self.tasks.push(Task { weight: share.weight(), vruntime: 0, is_new: true, competes: false, waited: false });
+        self.tasks.push(Task::new(share, 0, true, false));
     }
 
     fn wake(&mut self, thread: Thread, now: Nanos) {
@@ -97,7 +105,10 @@ impl Fair for Cfs {
             task.vruntime = task.vruntime.max(place);
         }
         let (vruntime, weight) = (task.vruntime, task.weight);
-        if let Some(current) = self.running {
+        let policy = task.policy;
+        if let Some(current) = self.running
+            && Share::preempts(policy, self.tasks[current].policy)
+        {
             self.resched |= self.tasks[current].vruntime - vruntime > to_virtual(WAKEUP, weight);
         }
     }
@@ -163,7 +174,8 @@ impl Roams for Cfs {
         self.free.push(thread);
         let task = &mut self.tasks[thread];
         let waits = core::mem::take(&mut task.competes);
-        Luggage { virtual_time: task.vruntime - self.least, is_new: task.is_new, waits }
+        let (virtual_time, weight) = (task.vruntime - self.least, task.weight);
+        Luggage { virtual_time, weight, is_new: task.is_new, waits }
     }
 
     fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread {
@@ -172,9 +184,8 @@ impl Roams for Cfs {
             self.attach(share);
             self.tasks.len() - 1
         });
-        let Luggage { virtual_time, is_new, waits } = luggage;
-        let vruntime = self.least + virtual_time;
-        self.tasks[thread] = Task { weight: share.weight(), vruntime, is_new, competes: false, waited: waits };
+        let Luggage { virtual_time, is_new, waits, .. } = luggage;
+        self.tasks[thread] = Task::new(share, self.least + virtual_time, is_new, waits);
         thread
     }
 }

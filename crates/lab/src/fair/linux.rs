@@ -8,7 +8,7 @@
 
 use super::{Fair, Luggage, Roams, Share, Thread, to_virtual};
 use alloc::vec::Vec;
-use ids::Nanos;
+use ids::{Nanos, Policy};
 
 /// Where a thread is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,7 @@ enum Place {
 
 #[derive(Debug)]
 struct Task {
+    policy: Policy,
     weight: u32,
     slice: i64,
     vruntime: i64,
@@ -32,6 +33,12 @@ struct Task {
 }
 
 impl Task {
+    /// One that sleeps.
+    fn new(share: Share, lag: i64, is_new: bool) -> Task {
+        let (policy, weight, slice) = (share.policy, share.weight(), share.slice.0 as i64);
+        Task { policy, weight, slice, vruntime: 0, deadline: 0, lag, is_new, place: Place::Away }
+    }
+
     fn virtual_slice(&self) -> i64 {
         to_virtual(self.slice, self.weight)
     }
@@ -158,9 +165,7 @@ impl Fair for Linux {
     }
 
     fn attach(&mut self, share: Share) {
-        let (weight, slice) = (share.weight(), share.slice.0 as i64);
-        let place = Place::Away;
-        self.tasks.push(Task { weight, slice, vruntime: 0, deadline: 0, lag: 0, is_new: true, place });
+        self.tasks.push(Task::new(share, 0, true));
     }
 
     fn wake(&mut self, thread: Thread, now: Nanos) {
@@ -176,6 +181,9 @@ impl Fair for Linux {
         }
         let Some(current) = self.running else { return };
         let (woken, running) = (&self.tasks[thread], &self.tasks[current]);
+        if !Share::preempts(woken.policy, running.policy) {
+            return;
+        }
         if woken.slice < running.slice && woken.deadline < running.deadline && self.is_eligible(thread) {
             self.protected = None;
         }
@@ -238,24 +246,24 @@ impl Roams for Linux {
 
     fn depart(&mut self, thread: Thread, now: Nanos) -> Luggage {
         self.charge(now);
-        let waits = self.tasks[thread].place == Place::Competes;
-        if waits {
+        let place = self.tasks[thread].place;
+        if place != Place::Away {
             self.leave(thread, i64::MAX);
         }
         self.free.push(thread);
-        let Task { lag, is_new, .. } = self.tasks[thread];
-        Luggage { virtual_time: lag, is_new, waits }
+        let Task { lag, weight, is_new, .. } = self.tasks[thread];
+        Luggage { virtual_time: lag, weight, is_new, waits: place == Place::Competes }
     }
 
+    /// What it is owed stays the same with another weight (`reweight_entity`).
     fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread {
         self.charge(now);
         let thread = self.free.pop().unwrap_or_else(|| {
             self.attach(share);
             self.tasks.len() - 1
         });
-        let (weight, slice) = (share.weight(), share.slice.0 as i64);
-        let (lag, is_new, place) = (luggage.virtual_time, luggage.is_new, Place::Away);
-        self.tasks[thread] = Task { weight, slice, vruntime: 0, deadline: 0, lag, is_new, place };
+        let lag = i128::from(luggage.virtual_time) * i128::from(luggage.weight) / i128::from(share.weight());
+        self.tasks[thread] = Task::new(share, lag as i64, luggage.is_new);
         thread
     }
 }

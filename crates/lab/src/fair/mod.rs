@@ -9,7 +9,8 @@
 //!
 //! Sources: `Documentation/scheduler/sched-design-CFS.rst`; I. Stoica and H. Abdel-Wahab, "Earliest Eligible Virtual Deadline
 //! First: A Flexible and Accurate Mechanism for Proportional Share Resource Allocation", 1995; `kernel/sched/fair.c`
-//! (`place_entity`, `pick_eevdf`, `requeue_delayed_entity`). Left out: groups, buddies, and what a switch costs. [`Many`] has
+//! (`place_entity`, `pick_eevdf`, `requeue_delayed_entity`). Left out: groups, buddies but that of `sched_yield(2)`, and
+//! what a switch costs. [`Many`] has
 //! the two of Linux on several CPUs.
 //!
 //! [`run`] lets threads compute and sleep under a design and holds what each has received against an ideal machine, which
@@ -39,6 +40,8 @@ pub type Thread = usize;
 /// The part of a CPU that a thread asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
+    /// SCHED_OTHER, SCHED_BATCH or SCHED_IDLE: the last has the smallest weight, and neither preempts when it wakes.
+    pub policy: Policy,
     /// Its nice value, from which its weight follows.
     pub nice: Nice,
     /// How long it wants to run at a time, 0.1 to 100 ms: the paper's request, Linux's slice. [`Cfs`] knows no such wish.
@@ -47,12 +50,21 @@ pub struct Share {
 
 impl Share {
     /// Nice 0 with a slice of 3 ms.
-    pub const DEFAULT: Share = Share { nice: Nice(0), slice: Nanos::from_millis(3) };
+    pub const DEFAULT: Share = Share { policy: Policy::Other, nice: Nice(0), slice: Nanos::from_millis(3) };
 
-    /// The weight of its nice value; 1024 for nice 0.
+    /// The weight of its policy and nice value; 1024 for SCHED_OTHER with nice 0.
     #[must_use]
     pub fn weight(self) -> u32 {
-        sched::weight(Policy::Other, self.nice)
+        sched::weight(self.policy, self.nice)
+    }
+
+    /// Whether a thread with this share may preempt one with the other when it wakes (`check_preempt_wakeup_fair`).
+    fn preempts(policy: Policy, running: Policy) -> bool {
+        match (policy, running) {
+            (Policy::Idle, _) => false,
+            (_, Policy::Idle) => true,
+            (policy, _) => policy == Policy::Other,
+        }
     }
 }
 
@@ -106,6 +118,8 @@ pub trait Roams: Fair {
 pub struct Luggage {
     /// Of [`Linux`]: what it is owed. Of [`Cfs`]: its virtual run time beyond the least one.
     virtual_time: i64,
+    /// With which that is counted.
+    weight: u32,
     is_new: bool,
     /// It did not sleep.
     waits: bool,

@@ -39,7 +39,7 @@ prop_compose! {
     ) -> Vec<Load> {
         let load = |(value, micros, begins)| Load {
             begins: Nanos::from_micros(begins),
-            ..hog(Share { nice: Nice(value), slice: Nanos::from_micros(micros) })
+            ..hog(Share { nice: Nice(value), ..slice(micros) })
         };
         clients.into_iter().map(load).collect()
     }

@@ -13,7 +13,8 @@
 //!
 //! An event changes little. Checked after it are the CPUs that it can have changed: whose run queue was locked
 //! ([`sched::Scheduler::take_touched`]) or whose simulated state was touched. What only time makes wrong is kept with the
-//! time at which it will be. Now and then, and at the end, everything is looked at anew ([`Checker::compare`]): it must be
+//! time at which it will be. Sleepers and interrupted host calls are looked at after every 16th event, on large machines less
+//! often. Now and then, and at the end, everything is looked at anew ([`Checker::compare`]): it must be
 //! what is known already.
 
 mod bits;

@@ -1,6 +1,7 @@
 //! Machines by name: profiles of the committed file, files of the same form, and `SOCKETSxCORES`.
 
 use super::Hardware;
+use ids::CPUS_MAX;
 use std::collections::BTreeMap;
 
 /// The committed file.
@@ -23,12 +24,16 @@ impl Hardware {
     /// It has no CPU, or too many.
     pub fn named(name: &str) -> Result<Option<Hardware>, BadMachine> {
         let shape = |text: &str| text.split('x').map(|n| n.parse().ok()).collect::<Option<Vec<u32>>>();
-        let hardware = match shape(name).as_deref() {
-            Some(&[sockets, cores]) => Hardware::sockets(sockets, cores, 1),
-            Some(&[sockets, cores, siblings]) => Hardware::sockets(sockets, cores, siblings),
+        let (sockets, cores, siblings) = match shape(name).as_deref() {
+            Some(&[sockets, cores]) => (sockets, cores, 1),
+            Some(&[sockets, cores, siblings]) => (sockets, cores, siblings),
             _ => return Ok(Hardware::profiles().remove(name)),
         };
-        hardware.checked(name).map(Some)
+        // Before a list of so many sockets is made.
+        if sockets as usize > CPUS_MAX {
+            return Err(BadMachine(format!("machine '{name}': {sockets} sockets: expected at most {CPUS_MAX} CPUs")));
+        }
+        Hardware::sockets(sockets, cores, siblings).checked(name).map(Some)
     }
 
     /// A machine of a file: the one of that name, or the only one.

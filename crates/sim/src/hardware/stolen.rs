@@ -46,8 +46,7 @@ impl Pieces {
             self.last_end = begin + self.how.length;
             self.pieces.push_back((begin, self.last_end));
         }
-        let found = self.pieces.iter().find(|(_, end)| *end > at);
-        *found.expect("the last piece ends later")
+        self.pieces[self.pieces.partition_point(|(_, end)| *end <= at)]
     }
 
     /// Nobody asks for what was over by then again.

@@ -30,7 +30,7 @@ pub(crate) enum Choice {
 /// A scheduler. Threads are numbered from 0.
 pub(crate) trait Design {
     /// A new thread, which sleeps; its last CPU is `cpu`.
-    fn spawn(&mut self, attr: &Attr, cpu: CpuId) -> Result<Thread, String>;
+    fn spawn(&mut self, attr: &Attr, cpu: CpuId, now: Nanos) -> Result<Thread, String>;
 
     /// The thread that a CPU runs.
     fn running(&self, cpu: CpuId) -> Option<Thread>;

@@ -14,12 +14,12 @@ fn share(attr: &Attr) -> Result<Share, String> {
         return Err(format!("this scheduler has fair threads only, not one of policy {:?}", attr.policy));
     }
     let slice = if attr.slice == Nanos::ZERO { Share::DEFAULT.slice } else { attr.slice };
-    Ok(Share { nice: attr.nice, slice })
+    Ok(Share { policy: attr.policy, nice: attr.nice, slice })
 }
 
 impl Design for Fair {
-    fn spawn(&mut self, attr: &Attr, _cpu: CpuId) -> Result<Thread, String> {
-        Ok(self.0.spawn(share(attr)?))
+    fn spawn(&mut self, attr: &Attr, _cpu: CpuId, now: Nanos) -> Result<Thread, String> {
+        Ok(self.0.spawn(share(attr)?, now))
     }
 
     fn running(&self, cpu: CpuId) -> Option<Thread> {

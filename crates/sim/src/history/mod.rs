@@ -64,7 +64,7 @@ struct Cpu {
     since: Nanos,
     last: Option<Thread>,
     ticks: u64,
-    /// Those that its thread still has to wake, and the result of that call.
+    /// Those that its thread still has to wake.
     to_wake: VecDeque<Thread>,
 }
 
@@ -202,7 +202,7 @@ impl History {
 
     /// A new thread, which sleeps. `None`: the design knows no such thread, which ends the run.
     fn spawn(&mut self, attr: Attr, program: Box<dyn Program>, cpu: CpuId) -> Option<Thread> {
-        match self.design.spawn(&attr, cpu) {
+        match self.design.spawn(&attr, cpu, self.now) {
             Ok(t) => {
                 debug_assert_eq!(t, self.actors.len(), "designs number threads from 0");
                 self.actors.push(Actor::new(attr, program));

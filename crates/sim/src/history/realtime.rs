@@ -52,7 +52,7 @@ impl RealTime {
 }
 
 impl Design for RealTime {
-    fn spawn(&mut self, attr: &Attr, cpu: CpuId) -> Result<Thread, String> {
+    fn spawn(&mut self, attr: &Attr, cpu: CpuId, _now: Nanos) -> Result<Thread, String> {
         if !attr.policy.is_rt() {
             return Err("this scheduler has real-time threads only".to_owned());
         }

@@ -62,17 +62,19 @@ impl History {
         let step = actor.program.next(&mut view);
         actor.result = 0;
         actor.used_before = actor.used;
+        // Every step takes some instructions, so time advances.
+        actor.debt += self.config.cost.atomic.max(1);
         self.begin_step(cpu, t, step);
     }
 
     fn begin_step(&mut self, cpu: CpuId, t: Thread, step: Step) {
         let call = self.config.cost.call;
         match step {
-            Step::Compute(n) => self.use_cpu(cpu, t, n.max(Nanos(1)), None),
-            Step::ComputeUntil(at) => {
-                self.actors[t].work = Work::Until(at);
-                self.go_on(cpu, t);
+            Step::Compute(n) => {
+                let debt = self.take_debt(t);
+                self.use_cpu(cpu, t, n + debt, None);
             }
+            Step::ComputeUntil(at) => self.use_cpu_until(cpu, t, at),
             Step::Sleep(n) => self.wait(cpu, t, None, Some(self.now + n)),
             Step::SleepUntil(at) => self.wait(cpu, t, None, Some(at)),
             Step::Exit => {
@@ -110,6 +112,7 @@ impl History {
             Step::Lock(_) | Step::Unlock(_) | Step::CondWait(..) | Step::CondSignal(_) | Step::CondBroadcast(_) => {
                 self.start(cpu, t, step)
             }
+            Step::SemaphoreWait(_) | Step::SemaphorePost(_) => self.start(cpu, t, step),
             other => self.fail_at(&other),
         }
     }
@@ -122,29 +125,35 @@ impl History {
 
     fn advance(&mut self, cpu: CpuId, t: Thread, mut op: Op, input: isize) {
         let micro = self.with_env(cpu, t, |env| op.advance(input, env));
-        // The owners of mutexes are as the programs see them: a violation is theirs, or the machine's.
+        // Two owners of one mutex: either the program or this machine is wrong.
         if let Some(what) = self.owners.broken.take() {
             self.broken.get_or_insert(what);
         }
-        let actor = &mut self.actors[t];
-        let debt = Nanos(std::mem::take(&mut actor.debt).max(1));
+        if let Micro::Done(result) = micro {
+            self.actors[t].result = result;
+        } else {
+            self.actors[t].op = Some(op);
+        }
+        if let Micro::Until(at) = micro {
+            return self.use_cpu_until(cpu, t, at);
+        }
+        let debt = self.take_debt(t);
         match micro {
-            Micro::Run(n) => self.use_cpu_in(cpu, t, op, (n + debt, None)),
-            Micro::Call(call) => self.use_cpu_in(cpu, t, op, (debt, Some(call))),
-            Micro::Until(at) => {
-                (actor.op, actor.work) = (Some(op), Work::Until(at));
-                self.go_on(cpu, t);
-            }
-            Micro::Done(result) => {
-                actor.result = result;
-                self.use_cpu(cpu, t, debt, None);
-            }
+            Micro::Run(n) => self.use_cpu(cpu, t, n + debt, None),
+            Micro::Call(call) => self.use_cpu(cpu, t, debt, Some(call)),
+            Micro::Until(_) | Micro::Done(_) => self.use_cpu(cpu, t, debt, None),
         }
     }
 
-    fn use_cpu_in(&mut self, cpu: CpuId, t: Thread, op: Op, (span, call): (Nanos, Option<Call>)) {
-        self.actors[t].op = Some(op);
-        self.use_cpu(cpu, t, span, call);
+    /// What memory accesses have cost; at least a nanosecond.
+    fn take_debt(&mut self, t: Thread) -> Nanos {
+        Nanos(std::mem::take(&mut self.actors[t].debt).max(1))
+    }
+
+    fn use_cpu_until(&mut self, cpu: CpuId, t: Thread, at: Nanos) {
+        let debt = self.take_debt(t);
+        self.actors[t].work = Work::Until(at.max(self.now + debt));
+        self.go_on(cpu, t);
     }
 
     fn use_cpu(&mut self, cpu: CpuId, t: Thread, span: Nanos, then: Option<Call>) {
@@ -200,10 +209,19 @@ impl History {
 
     fn futex_wake(&mut self, cpu: CpuId, t: Thread, addr: u64, count: u32) {
         let waiters = self.waiters.entry(addr).or_default();
-        let woken = waiters.len().min(count as usize);
-        self.cpus[cpu.index()].to_wake.extend(waiters.drain(..woken));
-        self.actors[t].work = Work::Next(woken as isize);
+        let woken: Vec<Thread> = waiters.drain(..waiters.len().min(count as usize)).collect();
+        self.actors[t].work = Work::Next(woken.len() as isize);
+        self.wake_one_by_one(cpu, woken);
         self.leave_kernel_later(cpu, self.config.cost.call);
+    }
+
+    /// The thread of `cpu` wakes these, which wait no longer: a time limit of theirs is void.
+    fn wake_one_by_one(&mut self, cpu: CpuId, woken: Vec<Thread>) {
+        for &t in &woken {
+            self.actors[t].waits_for = None;
+            self.actors[t].generation += 1;
+        }
+        self.cpus[cpu.index()].to_wake.extend(woken);
     }
 
     fn wait(&mut self, cpu: CpuId, t: Thread, addr: Option<u64>, until: Option<Nanos>) {
@@ -222,9 +240,9 @@ impl History {
             waiters.push_back(t);
             return self.wait(cpu, t, Some(barrier), None);
         }
-        let waiters = std::mem::take(waiters);
+        let woken = std::mem::take(waiters).into();
         self.actors[t].work = Work::Next(1);
-        self.cpus[cpu.index()].to_wake.extend(waiters);
+        self.wake_one_by_one(cpu, woken);
         self.leave_kernel_later(cpu, self.config.cost.call);
     }
 }

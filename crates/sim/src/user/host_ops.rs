@@ -57,6 +57,7 @@ impl HostOp {
                 *asked = true;
                 Micro::Call(call(nr::READ, &[*fd, buffer, (*len).min(BUFFER_SIZE)]))
             }
+            HostOp::Receive { len, .. } if input > (*len).min(BUFFER_SIZE) as isize => env.wrong("read", input),
             HostOp::Receive { seq, total, .. } => {
                 let mut bytes = vec![0; usize::try_from(input).unwrap_or(0)];
                 env.machine.read(buffer, &mut bytes).expect("the scratch memory is mapped");

@@ -88,7 +88,7 @@ impl Policy {
             Policy::Active => "the patch, rebuilt",
             Policy::Both => "the patch with the old balance left on, rebuilt",
             Policy::Roaming => "the patch, the pull turned round (RT_PUSH_IPI, 2015), rebuilt",
-            Policy::Cfs => "the last Linux with it, rebuilt",
+            Policy::Cfs => "as of Linux 6.5, rebuilt",
             Policy::Eevdf => "as of Linux 6.12, rebuilt",
         }
     }

@@ -51,12 +51,12 @@ pub(super) struct Watch {
 
 impl Watch {
     pub fn begin() -> Watch {
-        Watch { begun: Instant::now(), counters: Counters::read(), children: used_by_children() }
+        Watch { begun: Instant::now(), counters: Counters::read(), children: used_by_us() }
     }
 
     /// Since the beginning; children of this process that have been waited for are the run.
     pub fn end(self) -> Disturbance {
-        let (now, own) = (Counters::read(), used_by_children().saturating_sub(self.children));
+        let (now, own) = (Counters::read(), used_by_us().saturating_sub(self.children));
         Disturbance {
             stolen: now.stolen.saturating_sub(self.counters.stolen),
             others: now.busy.saturating_sub(self.counters.busy).saturating_sub(own),
@@ -91,10 +91,13 @@ impl Counters {
     }
 }
 
-fn used_by_children() -> Duration {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Duration::ZERO };
-    let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Duration::from_micros(us.unsigned_abs())
+fn used_by_us() -> Duration {
+    let of = |who| {
+        let Ok(usage) = getrusage(who) else { return Duration::ZERO };
+        let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+        Duration::from_micros(us.unsigned_abs())
+    };
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
 }
 
 #[cfg(test)]

@@ -111,8 +111,6 @@ impl From<Results> for Found {
 /// Measurements of a thread of a file in one run, or in several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Observed {
-    pub loops: u64,
-    pub missed: u64,
     /// The number of the error with which a change of policy or CPUs was refused.
     pub refused: Option<i32>,
     /// The number of the error with which a fork was refused.
@@ -125,8 +123,6 @@ pub(super) struct Observed {
 impl From<&Measured> for Observed {
     fn from(measured: &Measured) -> Observed {
         Observed {
-            loops: measured.loops,
-            missed: measured.missed,
             refused: measured.refused.map(|negative| -negative as i32),
             no_thread: measured.no_thread.map(|negative| -negative as i32),
             wakeup: measured.wakeup.clone(),
@@ -137,8 +133,6 @@ impl From<&Measured> for Observed {
 
 impl Observed {
     pub fn add(&mut self, other: &Observed) {
-        self.loops += other.loops;
-        self.missed += other.missed;
         self.refused = self.refused.or(other.refused);
         self.no_thread = self.no_thread.or(other.no_thread);
         self.wakeup.add_all(&other.wakeup);

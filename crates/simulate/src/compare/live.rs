@@ -41,11 +41,7 @@ struct Live {
 
 /// Runs it on the first `cpus` CPUs. Threads that still wait at the end of a workload with a duration are left waiting.
 pub(super) fn run(workload: &Workload, cpus: usize) -> anyhow::Result<Vec<Observed>> {
-    let all = bench::probe::pthread::cpus();
-    let cpus: Vec<usize> = all[..cpus].to_vec();
-    if cpus.len() < all.len() {
-        allow(&cpus).map_err(errno_error).context("the CPUs of this process cannot be limited")?;
-    }
+    let cpus = limit_to(cpus)?;
     let threads = workload.threads(cpus.len());
     let live = Arc::new(Live {
         shared: Shared::new(workload),
@@ -207,8 +203,18 @@ pub(super) fn allow(cpus: &[usize]) -> Result<(), i32> {
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).map_err(|e| e as i32)
 }
 
-pub(super) fn errno_error(errno: i32) -> std::io::Error {
+fn errno_error(errno: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno)
+}
+
+/// Allows this process the first `cpus` CPUs of those that it has; returns them.
+pub(super) fn limit_to(cpus: usize) -> anyhow::Result<Vec<usize>> {
+    let all = bench::probe::pthread::cpus();
+    let cpus = all[..cpus].to_vec();
+    if cpus.len() < all.len() {
+        allow(&cpus).map_err(errno_error).context("the CPUs of this process cannot be limited")?;
+    }
+    Ok(cpus)
 }
 
 /// Sets policy and priority of the calling thread.
@@ -219,9 +225,9 @@ pub(super) fn set_policy(attr: &Attr) -> Result<(), i32> {
         None if attr.policy.is_rt() => raw.priority = u32::from(attr.rt.0),
         None => (raw.nice, raw.runtime) = (i32::from(attr.nice.0), attr.slice.0),
     }
-    let bytes = raw.to_bytes();
-    // SAFETY: the structure has the size that it says, and the call only reads it.
-    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, bytes.as_ptr(), 0) } {
+    let mut bytes = raw.to_bytes();
+    // SAFETY: the structure has the size that it says; a kernel that knows less writes its own size there.
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, bytes.as_mut_ptr(), 0) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)),
     }

@@ -69,7 +69,7 @@ pub struct CompareArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The simulation's costs: a profile of the committed cost file, FILE, or FILE:PROFILE [default: measured
-    /// here, as by `sim calibrate --quick`]
+    /// here, as by `sim calibrate --quick`: the least of four]
     #[arg(long, value_name = "COSTS")]
     pub costs: Option<String>,
     /// Print JSON

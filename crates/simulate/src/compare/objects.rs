@@ -1,4 +1,5 @@
-//! The objects that the threads of a workload share: the C library's, which rt-app uses too.
+//! The objects that the threads of a workload share. Mutexes, condition variables and semaphores are the C library's, which
+//! rt-app uses, too.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

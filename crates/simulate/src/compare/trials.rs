@@ -1,5 +1,5 @@
-//! What if a cost were higher than it was measured? One that alone brings the simulation to what ran live may be the one that
-//! does not fit this machine, or stand for one that the simulated machine lacks.
+//! What if a cost were higher than it was measured? One cost may bring the simulated figures to the live ones. Then either it
+//! does not fit this machine, or it stands for one that the simulated machine lacks.
 
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,8 @@ use ids::{CpuId, Nanos};
 
 /// A thread that ran so recently has its data in the cache (`sysctl_sched_migration_cost`).
 const HOT: Nanos = Nanos::from_micros(500);
-/// By how many per cent the last CPU must have more to do than the waker's: half of what is beyond 100 in `imbalance_pct`.
+/// The waker's CPU is taken while it has less to do than so many per cent of what the last CPU has: 100 and half of what is
+/// beyond 100 in `imbalance_pct`.
 const AFFINE: u64 = 108;
 /// How much more rarely a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
@@ -88,11 +89,16 @@ impl Many {
         self.cpus[cpu.index()].balances = now + Nanos(interval);
     }
 
-    /// The CPU with the most threads, if it has more than `than` and some that wait.
+    /// The CPU with the most threads, if it has more than `than` and one waits there that may run on `than`.
     fn busiest(&self, than: CpuId) -> Option<CpuId> {
         let count = |cpu: &CpuId| self.cpus[cpu.index()].count;
         let all = (0..self.cpus.len() as u16).map(CpuId);
-        let more = all.filter(|cpu| count(cpu) > count(&than).max(1));
+        let waits = |thread: &Thread| {
+            let entity = &self.threads[*thread];
+            entity.state == State::Waits && entity.mask.contains(than)
+        };
+        let movable = |cpu: &CpuId| self.cpus[cpu.index()].threads.iter().flatten().any(waits);
+        let more = all.filter(|cpu| count(cpu) > count(&than).max(1)).filter(movable);
         // Of equals the next after the one that asks, so that not all ask the same.
         let from = |cpu: &CpuId| (cpu.index() + self.cpus.len() - than.index()) % self.cpus.len();
         more.min_by_key(|cpu| (core::cmp::Reverse(count(cpu)), from(cpu)))

@@ -97,11 +97,11 @@ impl Many {
     }
 
     /// A new thread, which sleeps. Threads are numbered from 0.
-    pub fn spawn(&mut self, share: Share) -> Thread {
+    pub fn spawn(&mut self, share: Share, now: Nanos) -> Thread {
         let thread = self.threads.len();
         let (cpu, mask) = (CpuId(0), CpuMask::first(self.cpus.len()));
-        let luggage = Luggage { virtual_time: 0, is_new: true, waits: false };
-        let number = self.cpus[0].take_in(thread, share, luggage, Nanos::ZERO);
+        let luggage = Luggage { virtual_time: 0, weight: share.weight(), is_new: true, waits: false };
+        let number = self.cpus[0].take_in(thread, share, luggage, now);
         let (state, ran_until) = (State::Sleeps, Nanos::ZERO);
         self.threads.push(Entity { share, mask, cpu, number, state, ran_until, is_new: true });
         thread
@@ -134,18 +134,16 @@ impl Many {
     pub fn set_share(&mut self, thread: Thread, share: Share, now: Nanos) {
         let cpu = self.threads[thread].cpu;
         self.block(cpu, now);
-        // A debt is forgiven: it is in the virtual time of the old weight.
-        if !self.cpus[cpu.index()].design.pays_debt(self.threads[thread].number) {
-            self.threads[thread].share = share;
-            self.move_to(thread, cpu, now);
-        }
+        self.threads[thread].share = share;
+        self.move_to(thread, cpu, now);
         self.enqueue(thread, now);
     }
 
     /// A sleeping thread competes from now on; `waker`: the CPU whose thread woke it, if it was one.
     pub fn wake(&mut self, thread: Thread, waker: Option<CpuId>, now: Nanos) -> Woken {
-        let entity = &self.threads[thread];
-        if !self.cpus[entity.cpu.index()].design.pays_debt(entity.number) {
+        let Entity { cpu, number, ref mask, .. } = self.threads[thread];
+        // A thread that pays a debt is still in its queue, and goes on there (`ttwu_runnable`).
+        if !mask.contains(cpu) || !self.cpus[cpu.index()].design.pays_debt(number) {
             let target = self.place(thread, waker);
             if target != self.threads[thread].cpu {
                 self.move_to(thread, target, now);
@@ -199,7 +197,8 @@ impl Many {
     }
 
     fn enqueue(&mut self, thread: Thread, now: Nanos) {
-        let Entity { cpu, number, .. } = self.threads[thread];
+        let Entity { cpu, number, state, .. } = self.threads[thread];
+        debug_assert_eq!(state, State::Sleeps, "thread {thread} is woken twice");
         self.threads[thread].is_new = false;
         self.set_state(thread, State::Waits);
         self.cpus[cpu.index()].design.wake(number, now);

@@ -13,7 +13,7 @@ fn both(cpus: usize) -> [(&'static str, Many); 2] {
 /// Threads that always compute.
 fn hogs(many: &mut Many, nices: &[i8]) {
     for &nice in nices {
-        let thread = many.spawn(Share { nice: Nice(nice), ..Share::DEFAULT });
+        let thread = many.spawn(Share { nice: Nice(nice), ..Share::DEFAULT }, Nanos::ZERO);
         let woken = many.wake(thread, None, Nanos::ZERO);
         let _ = many.choose(woken.cpu, Nanos::ZERO);
     }
@@ -80,7 +80,7 @@ fn an_idle_cpu_takes_what_waits() {
 fn a_mask_is_kept_to() {
     for (name, mut many) in both(4) {
         for _ in 0..3 {
-            let thread = many.spawn(Share::DEFAULT);
+            let thread = many.spawn(Share::DEFAULT, Nanos::ZERO);
             many.set_mask(thread, CpuMask::only(CpuId(2)));
             assert_eq!(many.wake(thread, Some(CpuId(0)), Nanos::ZERO).cpu, CpuId(2), "{name}");
         }
@@ -120,7 +120,7 @@ fn a_debt_goes_along() {
     for (name, mut many) in both(2) {
         // One more on each CPU than the wanderer, which sleeps for a moment whenever its slice is nearly over.
         hogs(&mut many, &[0; 2]);
-        let wanderer = many.spawn(Share::DEFAULT);
+        let wanderer = many.spawn(Share::DEFAULT, Nanos::ZERO);
         let mut used = 0;
         let mut target = CpuId(0);
         many.set_mask(wanderer, CpuMask::only(target));
@@ -143,5 +143,84 @@ fn a_debt_goes_along() {
         }
         // Half of a CPU is its due; the credit of sleepers makes it somewhat more under CFS.
         assert!((1_700..2_500).contains(&used), "{name}: {used} of 4000");
+    }
+}
+
+/// A thread that was charged just before it asks for another share is in debt; it gets that share nevertheless.
+#[test]
+fn a_share_can_be_changed_in_debt() {
+    for (name, mut many) in both(1) {
+        hogs(&mut many, &[0, 0]);
+        let first = many.running(CpuId(0)).unwrap();
+        many.set_share(first, Share { nice: Nice(5), ..Share::DEFAULT }, Nanos(1_000));
+        let _ = many.choose(CpuId(0), Nanos(1_000));
+        let (used, _) = pass(&mut many, 0, 13_590);
+        assert!((3_200..3_500).contains(&used[first]), "{name}: {used:?}");
+    }
+}
+
+#[test]
+fn a_thread_in_debt_leaves_a_cpu_that_it_may_not_use_any_more() {
+    for (name, mut many) in both(2) {
+        hogs(&mut many, &[0, 0, 0]);
+        let now = Nanos::from_micros(700);
+        let thread = many.running(CpuId(0)).unwrap();
+        many.set_mask(thread, CpuMask::only(CpuId(1)));
+        many.block(CpuId(0), now);
+        assert_eq!(many.wake(thread, None, now).cpu, CpuId(1), "{name}");
+        let _ = many.choose(CpuId(0), now);
+        let (_, idle) = pass(&mut many, 1, 200);
+        assert_eq!((idle, many.threads[thread].cpu), (0, CpuId(1)), "{name}");
+    }
+}
+
+/// Time of the CPU where new threads are made has passed.
+#[test]
+fn a_thread_made_later_starts_like_others() {
+    for (name, mut many) in both(1) {
+        hogs(&mut many, &[0]);
+        pass(&mut many, 0, 1_000);
+        let now = Nanos::from_millis(1_000);
+        let late = many.spawn(Share::DEFAULT, now);
+        let _ = many.wake(late, Some(CpuId(0)), now);
+        let (used, _) = pass(&mut many, 1_000, 1_000);
+        assert!((480..520).contains(&used[late]), "{name}: {used:?}");
+    }
+}
+
+/// A CPU whose threads may all run there only hides no other one (LBF_ALL_PINNED).
+#[test]
+fn pinned_threads_do_not_hide_others() {
+    for (name, mut many) in both(3) {
+        let pinned: Vec<_> = (0..4).map(|_| many.spawn(Share::DEFAULT, Nanos::ZERO)).collect();
+        for &thread in &pinned {
+            many.set_mask(thread, CpuMask::only(CpuId(0)));
+            let _ = many.wake(thread, None, Nanos::ZERO);
+        }
+        for _ in 0..2 {
+            let thread = many.spawn(Share::DEFAULT, Nanos::ZERO);
+            many.set_mask(thread, CpuMask::only(CpuId(1)));
+            let _ = many.wake(thread, None, Nanos::ZERO);
+            many.set_mask(thread, CpuMask::first(3));
+        }
+        let (_, idle) = pass(&mut many, 0, 200);
+        assert!(idle < 10, "{name}: idle for {idle} ticks");
+    }
+}
+
+/// SCHED_IDLE has weight 3, and does not preempt; SCHED_BATCH is as heavy as SCHED_OTHER.
+#[test]
+fn idle_threads_get_what_is_left() {
+    for (name, mut many) in both(1) {
+        let share = |policy| Share { policy, ..Share::DEFAULT };
+        let threads = [ids::Policy::Other, ids::Policy::Batch, ids::Policy::Idle].map(|policy| {
+            let thread = many.spawn(share(policy), Nanos::ZERO);
+            let _ = many.wake(thread, None, Nanos::ZERO);
+            thread
+        });
+        let _ = many.choose(CpuId(0), Nanos::ZERO);
+        let (used, _) = pass(&mut many, 0, 10_000);
+        let [other, batch, idle] = threads.map(|thread| used[thread]);
+        assert!(other.abs_diff(batch) < 50 && idle < 60, "{name}: {used:?}");
     }
 }

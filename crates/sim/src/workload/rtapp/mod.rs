@@ -146,6 +146,9 @@ enum Event {
     Yield,
 }
 
+/// More than it takes to start a thread.
+const A_START: Nanos = Nanos::from_micros(100);
+
 /// State shared by the simulated threads of one run.
 struct Shared {
     pi: bool,
@@ -255,16 +258,22 @@ impl Workload {
     /// Runs it, simulated; also what was measured, by [`Workload::rows`].
     pub fn measure(&self, name: &str, seed: u64, cpus: usize, options: &Options) -> (Report, Vec<Measured>) {
         let mut config = options.config(seed, cpus);
+        let threads = self.threads(cpus);
         if let Some(duration) = self.duration {
-            config.limit = duration + Nanos::from_millis(100);
+            // They begin together when all are there.
+            let begun = Nanos(threads.len() as u64 * A_START.0);
+            config.limit = begun + duration + Nanos::from_millis(100);
             config.must_end = false;
         }
         let mut setup = Setup::new(config);
         let shared = Rc::new(self.share(&mut setup, options.cost.clone()));
         let program = |thread| (Attr::DEFAULT, thread::Simulated::program(thread, &shared));
-        let threads = self.threads(cpus).into_iter().map(program).collect();
+        let threads = threads.into_iter().map(program).collect();
         let out = super::run(setup, options.policy, threads);
         let mut report = Report::new(name, seed, cpus, out);
+        if shared.origin.get() == Nanos::ZERO {
+            report.fail("its threads were not all there before the end of the run".to_owned());
+        }
         let seen = self.rows().into_iter().zip(&shared.seen).map(|((name, attr), seen)| (name, attr, seen.take()));
         let seen: Vec<_> = seen.collect();
         for (thread, _, seen) in &seen {

@@ -231,8 +231,8 @@ impl Script {
                 self.at.2 += 1;
                 return Some(event.clone());
             }
-            // One without end counts up to a number that it stays at.
-            let goes_on = phase.loops.is_none_or(|loops| done + 1 < loops);
+            // One without end counts up to a number that it stays at; one without events is over at once.
+            let goes_on = !phase.events.is_empty() && phase.loops.is_none_or(|loops| done + 1 < loops);
             self.at = if goes_on { (p, done.saturating_add(1), 0) } else { (p + 1, 0, 0) };
             if self.at.0 == phases.len() {
                 self.at = (0, 0, 0);

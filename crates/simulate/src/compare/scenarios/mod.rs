@@ -16,7 +16,7 @@ use sim::workload::Options;
 use sim::workload::threads::{Code, Make, Threads};
 
 use super::found::Found;
-use super::live::{STACK, allow, compute, errno_error, set_policy, sleep_until};
+use super::live::{STACK, allow, compute, limit_to, set_policy, sleep_until};
 use bench::probe::clock::{now_ns, read_ns};
 use objects::Memory;
 
@@ -34,11 +34,7 @@ struct Live {
 
 /// Runs it on the first `cpus` CPUs.
 pub(super) fn run(make: Make, cpus: usize, seed: u64, options: &Options) -> anyhow::Result<Found> {
-    let all = bench::probe::pthread::cpus();
-    let cpus: Vec<usize> = all[..cpus].to_vec();
-    if cpus.len() < all.len() {
-        allow(&cpus).map_err(errno_error).context("the CPUs of this process cannot be limited")?;
-    }
+    let cpus = limit_to(cpus)?;
     let mut memory = Memory::default();
     let Threads { threads, results } = make(&mut memory, cpus.len(), options);
     let seed = Rng::new(seed);
@@ -46,7 +42,7 @@ pub(super) fn run(make: Make, cpus: usize, seed: u64, options: &Options) -> anyh
     let start = |(i, (attr, mut code)): (usize, (Attr, Code))| {
         let (live, rng) = (live.clone(), seed.fork(i as u64));
         let body = move || {
-            // That is what threads begin with.
+            // Threads begin with the default attributes.
             if attr != Attr::DEFAULT {
                 live.note_refusal(set_policy(&attr));
             }

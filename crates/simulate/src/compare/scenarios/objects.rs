@@ -111,7 +111,8 @@ impl RawBarrier {
         let mut barrier = MaybeUninit::uninit();
         // SAFETY: it is initialised here, for one thread at least, and one at which nobody waits may be moved.
         let barrier = unsafe {
-            libc::pthread_barrier_init(barrier.as_mut_ptr(), ptr::null(), parties.max(1));
+            let error = libc::pthread_barrier_init(barrier.as_mut_ptr(), ptr::null(), parties.max(1));
+            assert_eq!(error, 0, "a barrier for {parties} threads cannot be made");
             barrier.assume_init()
         };
         RawBarrier(Box::new(UnsafeCell::new(barrier)))
