@@ -8,8 +8,8 @@ const PAGE: &str = include_str!("page.html");
 
 /// The whole page; the body is HTML, the title is not.
 pub(crate) fn whole(title: &str, body: &str) -> String {
-    // Each mark is there once, and the title's comes first.
-    PAGE.replacen("BODY", body, 1).replacen("TITLE", &escape(title), 1)
+    let (head, foot) = PAGE.split_once("BODY").unwrap_or((PAGE, ""));
+    format!("{}{body}{foot}", head.replace("TITLE", &escape(title)))
 }
 
 /// A paragraph.
