@@ -45,8 +45,7 @@ impl ThreadWoken {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What has made `t`, which runs from `now` on, runnable since this was asked last; `None`: it has been runnable all
-    /// the time.
+    /// The wake-up of `t`, which runs from `now` on, since this was asked last; `None`: it has been runnable all the time.
     pub fn take_woken(&self, t: ThreadIdx, now: Nanos) -> Option<Wake> {
         self.thread(t).woken.take(now)
     }

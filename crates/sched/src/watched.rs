@@ -1,4 +1,4 @@
-//! Which run queues may have changed: those whose lock was taken to change something. A simulator that checks
+//! The run queues that may have changed: those whose lock was taken to change something. A simulator that checks
 //! everything after every event looks at these only. Only with the feature `watched`, which the image, built by itself,
 //! does not have.
 

@@ -17,7 +17,7 @@ pub struct Config {
     pub tick: Nanos,
     /// The costs of operations.
     pub cost: Cost,
-    /// What its CPUs share, and how fast they are; `None`: it is flat.
+    /// The model of its CPUs; `None`: it is flat.
     pub hardware: Option<Hardware>,
     /// Disturbances that the kernel must bear.
     pub faults: Faults,

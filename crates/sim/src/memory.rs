@@ -64,7 +64,7 @@ impl Memory {
         at
     }
 
-    /// Which chunk has this address, and where in it.
+    /// The chunk with this address, and the place in it.
     fn place(&self, addr: u64) -> Result<(usize, usize), Fault> {
         let at = addr.checked_sub(HEAP).ok_or(Fault)? as usize;
         if at / CHUNK < self.chunks.len() { Ok((at / CHUNK, at % CHUNK)) } else { Err(Fault) }

@@ -137,7 +137,7 @@ impl Report {
         report
     }
 
-    /// What the machine's model did.
+    /// The figures of the machine's model.
     fn machine(&mut self, figures: &Figures) {
         let names = ["to a sibling", "within a cache", "within a socket", "across sockets"];
         for (name, n) in names.into_iter().zip(figures.migrations) {

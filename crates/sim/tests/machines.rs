@@ -3,19 +3,13 @@
 //!
 //! ENTRESOL_SIM_SEEDS asks for other seeds than the first 250 (500 runs), as for `swarm`.
 
+mod seeds;
+
 use entresol_sim::swarm::Swarm;
 use entresol_sim::{Bug, Hardware, Outcome, Plant};
+use seeds::seeds;
 
 const PLANT_SEEDS: u64 = 600;
-
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("ENTRESOL_SIM_SEEDS") else { return 0..250 };
-    let number = |s: &str| s.trim().parse().unwrap_or_else(|_| panic!("ENTRESOL_SIM_SEEDS: '{s}' is not a number"));
-    match text.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => 0..number(&text),
-    }
-}
 
 fn hybrid() -> Hardware {
     Hardware::named("hybrid").unwrap().unwrap()
@@ -28,7 +22,7 @@ fn run(seed: u64, hardware: Hardware, plant: Option<Plant>) -> Outcome {
 #[track_caller]
 fn sound(machine: fn(u64) -> Hardware) {
     let mut failed = Vec::new();
-    for seed in seeds() {
+    for seed in seeds(250) {
         let out = run(seed, machine(seed), None);
         if let Some(v) = out.violation {
             failed.push(format!("seed {seed}, {:?}: {}", v.at, v.what));

@@ -60,7 +60,7 @@ pub struct Choice {
     /// Simulated CPUs [default: 4, or as many as the machine has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ids::CPUS_MAX as i64))]
     pub cpus: Option<u32>,
-    /// What the CPUs share, and how fast they are: `2x8` (sockets and cores of each), `2x8x2` (hardware threads of each
+    /// The machine, its sockets, caches and speeds: `2x8` (sockets and cores of each), `2x8x2` (hardware threads of each
     /// core, too), a machine of `sim list`, FILE, or FILE:NAME. It has its own number of CPUs [default: flat]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,

@@ -118,7 +118,7 @@ impl What {
         Ok(What::File { name: name.to_owned(), text, workload })
     }
 
-    /// What an rt-app file says without effect.
+    /// Notes about the things in an rt-app file that have no effect.
     pub(super) fn notes(&self) -> &[String] {
         match self {
             What::Named(_) => &[],

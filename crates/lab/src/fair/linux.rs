@@ -255,7 +255,7 @@ impl Roams for Linux {
         Luggage { virtual_time: lag, weight, is_new, waits: place == Place::Competes }
     }
 
-    /// What it is owed stays the same with another weight (`reweight_entity`).
+    /// The time that it is owed stays the same with another weight (`reweight_entity`).
     fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread {
         self.charge(now);
         let thread = self.free.pop().unwrap_or_else(|| {

@@ -113,7 +113,7 @@ pub trait Roams: Fair {
     fn arrive(&mut self, share: Share, luggage: Luggage, now: Nanos) -> Thread;
 }
 
-/// What a thread takes along to another CPU.
+/// The state that a thread takes along to another CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Luggage {
     /// Of [`Linux`]: what it is owed. Of [`Cfs`]: its virtual run time beyond the least one.

@@ -33,7 +33,7 @@ struct Pending {
     used: Nanos,
 }
 
-/// What is known of one CPU.
+/// The state of one CPU, as judged last.
 #[derive(Clone, Debug, Default)]
 struct State {
     /// How urgent what runs there is.
@@ -228,7 +228,7 @@ fn waiting(queue: &Queue) -> impl Iterator<Item = &Met> {
     queue.met.iter().filter(|m| matches!(m.place, Place::Level(_) | Place::Deadline))
 }
 
-/// What the queue says of its CPU, and the urgency of the best that runs or waits.
+/// The state of the queue's CPU, and the urgency of the best that runs or waits.
 fn survey(queue: &Queue) -> (State, Option<Urgency>) {
     let mut best = None;
     let mut state = State::default();

@@ -1,4 +1,4 @@
-//! Who runs and waits where: the run queues as the audit met them, kept up to date queue by queue.
+//! A picture of all run queues, as the audit met them. It is kept up to date queue by queue.
 //!
 //! A queue that nobody has locked is as it was. [`Picture::compare`] makes sure of that with an audit of everything.
 

@@ -124,7 +124,7 @@ pub struct Cores {
     pub cache: u32,
 }
 
-/// Where a CPU is, and how fast it can be.
+/// The place of a CPU, and its capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     socket: u32,
@@ -217,7 +217,7 @@ impl Hardware {
         Nanos(work.0 + stolen.most_pieces(work.0) * stolen.length)
     }
 
-    /// What makes no sense about it, if anything.
+    /// A value that makes no sense, if there is one.
     pub fn fault(&self) -> Option<String> {
         let outside = |what: &str, value: u64, from: u64, to: u64| {
             (!(from..=to).contains(&value)).then(|| format!("{what} = {value}: expected {from} to {to}"))

@@ -26,7 +26,7 @@ pub(super) struct Pace {
     limit: u64,
 }
 
-/// What happened in a time.
+/// The work of a CPU in some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Done {
     /// Nanoseconds of work at full speed.
@@ -35,7 +35,7 @@ pub(super) struct Done {
     pub stolen: u64,
 }
 
-/// Who works.
+/// The one who works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Worker {
     /// A thread: at the CPU's speed.
@@ -86,7 +86,7 @@ impl Pace {
         }
     }
 
-    /// What was done in that time, which makes the CPU busier.
+    /// The work of that time, which makes the CPU busier.
     pub(super) fn pass(&mut self, who: Worker, from: u64, to: u64) -> Done {
         let (mut at, mut busy) = (from, self.busy_at(from));
         let (mut done, mut work) = (Done::default(), 0u128);

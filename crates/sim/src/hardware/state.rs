@@ -5,7 +5,7 @@ use super::{Distance, Hardware, Place};
 use crate::rng::Rng;
 use ids::{CpuId, Nanos};
 
-/// What a flat machine does not have, and a run's figures of it.
+/// The model of a machine that is not flat, and a run's figures of it.
 #[derive(Debug, Default)]
 pub(crate) struct State(Option<Box<Model>>);
 
@@ -19,7 +19,7 @@ struct Model {
     figures: Figures,
 }
 
-/// What a run says of the machine.
+/// A run's figures of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
     /// How often a thread ran on another CPU than before, by [`Distance`].

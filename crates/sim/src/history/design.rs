@@ -4,7 +4,7 @@ use ids::{CpuId, CpuMask, Nanos};
 use lab::rt_balance::Thread;
 use sched::Attr;
 
-/// What a decision makes the machine do.
+/// The consequences of a decision, which the machine carries out.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Run queues of other CPUs that were looked at.
@@ -17,7 +17,7 @@ pub(crate) struct Effects {
     pub kicks: Vec<CpuId>,
 }
 
-/// What a CPU does next.
+/// The choice of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Choice {

@@ -8,7 +8,7 @@ use sched::Attr;
 
 pub(super) struct Fair(pub Many);
 
-/// What a thread with these attributes asks for.
+/// The share of a thread with these attributes.
 fn share(attr: &Attr) -> Result<Share, String> {
     if !attr.policy.is_fair() {
         return Err(format!("this scheduler has fair threads only, not one of policy {:?}", attr.policy));

@@ -145,7 +145,7 @@ impl History {
         }
     }
 
-    /// What memory accesses have cost; at least a nanosecond.
+    /// The cost of its memory accesses so far; at least a nanosecond.
     fn take_debt(&mut self, t: Thread) -> Nanos {
         Nanos(std::mem::take(&mut self.actors[t].debt).max(1))
     }

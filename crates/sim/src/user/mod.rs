@@ -236,7 +236,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// What programs see of the machine that runs them.
+/// The machine as its programs see it.
 pub trait Surroundings {
     /// `clock_gettime(CLOCK_MONOTONIC)`.
     fn now(&self) -> Nanos;

@@ -81,7 +81,7 @@ pub fn threads(maker: &mut dyn Maker, cpus: usize, options: &Options) -> Threads
     Threads { threads, results: Box::new(results) }
 }
 
-/// What one thread measures.
+/// The measurements of one thread.
 #[derive(Clone, Default)]
 struct Measured {
     /// From its begin to its end.
@@ -90,7 +90,7 @@ struct Measured {
     waits: Shared<Samples>,
 }
 
-/// Where a thread is between two of its steps.
+/// The state of a thread between two of its steps.
 #[derive(Clone, Copy)]
 enum At {
     Begin,

@@ -80,7 +80,7 @@ impl Policy {
         Policy::ALL.into_iter().filter(move |policy| policy.class().is_none_or(|known| known == class))
     }
 
-    /// Where it comes from, in a few words.
+    /// Its origin, in a few words.
     pub const fn about(self) -> &'static str {
         match self {
             Policy::Entresol => "Entresol: its own kernel on simulated CPUs",

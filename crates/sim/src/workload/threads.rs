@@ -48,16 +48,16 @@ pub type Code = Box<dyn Program + Send>;
 pub struct Threads {
     /// In the order in which they are started; each sets its policy first.
     pub threads: Vec<(Attr, Code)>,
-    /// What they have measured, once all have ended.
+    /// Their measurements, once all have ended.
     pub results: Box<dyn FnOnce() -> Results>,
 }
 
-/// What the threads of a scenario have measured.
+/// The measurements of a scenario's threads.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     /// Times, in nanoseconds.
     pub quantities: Vec<Quantity>,
-    /// What was counted, by name.
+    /// Counts, by name.
     pub counts: Vec<(&'static str, u64)>,
     /// Why the scenario's own rule is broken, if it is.
     pub broken: Option<String>,

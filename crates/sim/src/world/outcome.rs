@@ -49,7 +49,7 @@ pub struct Outcome {
     pub planted: bool,
     /// The kernel's counters.
     pub stats: Stats,
-    /// What the machine's model did, if it has one.
+    /// The figures of the machine's model, if it has one.
     pub hardware: Option<Figures>,
     /// Everything that happened, if [`crate::Config::record`] asked for it.
     pub records: Vec<Record>,

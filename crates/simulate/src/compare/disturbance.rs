@@ -1,4 +1,4 @@
-//! What else the machine did meanwhile: the time that its CPUs spent on others.
+//! Disturbances: the time that the machine's CPUs spent on others meanwhile.
 
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ const MATTERS: f64 = 0.02;
 /// CPU time of the whole machine during runs of one side.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Disturbance {
-    /// What the hypervisor gave to other machines.
+    /// Time that the hypervisor gave to other machines.
     pub stolen: Duration,
-    /// What programs had that are not part of the run.
+    /// Time of programs that are not part of the run.
     pub others: Duration,
-    /// What there was in all.
+    /// The time of all CPUs.
     pub all: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a run has measured, whatever ran.
+//! The measurements of a run, of a file or a scenario.
 
 use serde::{Deserialize, Serialize};
 use sim::report::Samples;
@@ -6,7 +6,7 @@ use sim::workload::rtapp::script::Measured;
 use sim::workload::rtapp::{Workload, policy_in_words};
 use sim::workload::threads::Results;
 
-/// What one run has measured, or several together.
+/// The measurements of one run, or of several together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Found {
     pub series: Vec<Series>,
@@ -43,7 +43,7 @@ impl Series {
 }
 
 impl Found {
-    /// What the threads of a file have measured: those of [`Workload::rows`].
+    /// The measurements of a file's threads, by the rows of [`Workload::rows`].
     pub fn of_file(workload: &Workload, threads: &[Observed]) -> Found {
         let mut found = Found::default();
         for ((thread, attr), seen) in workload.rows().into_iter().zip(threads) {

@@ -5,7 +5,7 @@ use super::sides::{Costs, Runs};
 use super::table::Row;
 use super::trials::Trials;
 
-/// What is known about the runs of a row.
+/// The evidence about the runs of a row.
 pub(super) struct Evidence<'a> {
     pub simulated: &'a Runs,
     pub entresol: &'a Runs,
@@ -47,7 +47,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// Where some of a thread's times are short and others long, the median may be one of either group.
+    /// If some of a thread's times are short and others long, the median may be one of either group.
     fn groups(&self, row: &Row, series: &Series) -> Option<String> {
         let quarters = |runs: &Runs| {
             let samples = runs.found.samples(series);
@@ -65,7 +65,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// What the host does without Entresol.
+    /// The host's behaviour without Entresol.
     fn native(&self, row: &Row) -> Option<String> {
         if self.native.found.refused.is_some() || row.native.samples == 0 {
             return None;

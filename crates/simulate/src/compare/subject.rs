@@ -1,4 +1,4 @@
-//! What is run on all sides: an rt-app file, or a scenario that has a live form.
+//! The subject that all sides run: an rt-app file, or a scenario that has a live form.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Subject {
         }
     }
 
-    /// What a file says without effect.
+    /// Notes about the things in a file that have no effect.
     pub fn notes(&self) -> &[String] {
         match self {
             Subject::File { workload, .. } => workload.notes(),

@@ -38,11 +38,11 @@ pub(super) struct Comparison {
     pub failures: Vec<String>,
     /// Sentences about figures that differ, and about the runs.
     pub notes: Vec<String>,
-    /// What operations cost on the simulated machine, in nanoseconds.
+    /// Costs of the simulated machine, in nanoseconds.
     pub costs: Cost,
-    /// Where the costs come from.
+    /// The origin of the costs.
     pub costs_are: String,
-    /// What else the machine did meanwhile, by side.
+    /// Disturbances, by side.
     disturbances: [Disturbance; 3],
 }
 
@@ -156,7 +156,7 @@ impl Row {
         }
     }
 
-    /// What differs, and the likeliest reason.
+    /// The difference, and its likeliest reason.
     fn note(&self, evidence: &Evidence<'_>, series: &Series) -> Option<String> {
         let differs = self.entresol.differ_from(&self.simulated)?;
         Some(format!("{}, {}: {differs}; {}", self.thread, self.quantity, evidence.reason(self, series)))
@@ -224,7 +224,7 @@ impl Comparison {
         }
     }
 
-    /// What was compared.
+    /// The subject.
     pub fn title(&self) -> String {
         let plural = |n: usize, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
         format!("{}, {}, {} of each side", self.subject, plural(self.cpus, "CPU"), plural(self.runs, "run"))
@@ -241,7 +241,7 @@ impl Comparison {
         self.rows.iter().map(Row::cells)
     }
 
-    /// What was counted, in words.
+    /// Counts, in words.
     pub fn counted(&self) -> impl Iterator<Item = String> {
         self.counts.iter().map(Counted::in_words)
     }

@@ -1,4 +1,4 @@
-//! What if a cost were higher than it was measured? One cost may bring the simulated figures to the live ones. Then either it
+//! Trials with a cost higher than it was measured. One cost may bring the simulated figures to the live ones. Then either it
 //! does not fit this machine, or it stands for one that the simulated machine lacks.
 
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const FACTORS: [(u64, &str); 2] = [(200, "twice"), (400, "four times")];
 /// After this time nothing more is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where more of them do it, the simulation is one that every change disturbs, and they say nothing.
+/// If more of them do it, every change disturbs the simulation, and they say nothing.
 const NAMES_MAX: usize = 3;
 
 /// Simulated runs, each with one cost that is higher.

@@ -55,7 +55,7 @@ struct Cpu {
     failed: u32,
 }
 
-/// Where a woken thread went.
+/// The CPU of a woken thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Woken {
     /// The CPU.

@@ -43,9 +43,9 @@ pub struct Workload {
     barriers: usize,
     semaphores: usize,
     gates: usize,
-    /// Which timers are absolute.
+    /// By timer: whether it is absolute.
     timers: Arc<[bool]>,
-    /// What has no effect.
+    /// A sentence for each thing that has no effect.
     notes: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ struct Shared {
     pi: bool,
     buffer: u64,
     cost: Cost,
-    /// Where all threads meet that are not forked.
+    /// A barrier for all threads that are not forked.
     start: Barrier,
     /// When they begin, once they have met.
     origin: Cell<Nanos>,
@@ -194,7 +194,7 @@ impl Workload {
         self.duration
     }
 
-    /// What is in the file and has no effect here, or not rt-app's: a sentence for each, with its line.
+    /// The things in the file that have no effect here, or not rt-app's: a sentence for each, with its line.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

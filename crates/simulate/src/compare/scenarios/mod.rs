@@ -23,7 +23,7 @@ use objects::Memory;
 /// Spans of computing up to here are measured by a clock that needs no system call: reading the CPU time would take longer.
 const SHORT: Nanos = Nanos::from_micros(20);
 
-/// What the threads share.
+/// State that the threads share.
 struct Live {
     memory: Memory,
     /// The host's CPUs, by the numbers that the programs give them.

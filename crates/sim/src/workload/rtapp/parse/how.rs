@@ -11,7 +11,7 @@ const RT_PRIORITY: i64 = 10;
 /// The capacity of a CPU: no clamp is above it.
 const CAPACITY: i64 = 1024;
 
-/// What a task or a phase says about it. A phase changes only what it names.
+/// The attributes that a task or a phase names. A phase changes only what it names.
 #[derive(Default)]
 pub(super) struct How {
     pub policy: Option<Policy>,
@@ -32,7 +32,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// What this one leaves open is as in the other one.
+    /// This one; the attributes that it does not name are those of the other one.
     fn or(self, other: Reservation) -> Reservation {
         Reservation {
             runtime: self.runtime.or(other.runtime),

@@ -37,7 +37,7 @@ const BUFFER_MOST: i64 = 1 << 30;
 /// No workload begins with more threads.
 const THREADS_MOST: i64 = 100_000;
 
-/// What has been met of a file so far. Events make what they name.
+/// The names that a file has used so far. Events make what they name.
 #[derive(Default)]
 struct Reading {
     mutexes: Names,
@@ -48,7 +48,7 @@ struct Reading {
     /// The task whose own a timer is, and its name; whether it is absolute.
     timers: Vec<(Option<String>, String)>,
     absolute: Vec<bool>,
-    /// What must be there, with the lines that name it: tasks that are forked, and where threads suspend and are
+    /// Names that must stand for something, with their lines: tasks that are forked, and where threads suspend and are
     /// resumed.
     forked: Vec<(String, usize)>,
     suspended: Vec<(String, usize)>,
@@ -298,7 +298,7 @@ fn task(node: &Node, global: &Global, reading: &mut Reading) -> Result<(Task, Pl
     Ok((task, places))
 }
 
-/// What a task says outside of phases. The answer is its events.
+/// Reads what a task says outside of phases; returns its events.
 fn properties(
     members: values::Members<'_>,
     has_phases: bool,
