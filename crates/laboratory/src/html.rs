@@ -6,7 +6,7 @@ use super::page::{Cell, Lines, Page, Part, Table, Verdict};
 use super::plot;
 use tool::html::escape;
 
-const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
 
 /// The whole page. Writing to a string cannot fail; drawing can.
 pub(super) fn render(page: &Page) -> anyhow::Result<String> {
@@ -36,7 +36,7 @@ pub(super) fn render(page: &Page) -> anyhow::Result<String> {
     if beside {
         body.push_str("</div>\n");
     }
-    Ok(PAGE.replace("TITLE", &escape(page.title)).replace("BODY", &body))
+    Ok(tool::html::page(page.title, STYLE, &body))
 }
 
 fn lines(part: &Lines, body: &mut String) {

@@ -4,12 +4,11 @@ use std::fmt::Write;
 
 use tool::html::escape;
 
-const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
 
 /// The whole page; the body is HTML, the title is not.
 pub(crate) fn whole(title: &str, body: &str) -> String {
-    let (head, foot) = PAGE.split_once("BODY").unwrap_or((PAGE, ""));
-    format!("{}{body}{foot}", head.replace("TITLE", &escape(title)))
+    tool::html::page(title, STYLE, body)
 }
 
 /// A paragraph.

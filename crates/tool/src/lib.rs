@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`style`] | messages on the terminal |
 //! | [`output`] | answers on standard output |
-//! | [`html`] | text on pages |
+//! | [`html`] | pages for a browser |
 //! | [`machine`] | what this machine allows |
 //! | [`quota`] | what its control groups pay for |
 //! | [`folders`] | folders that nobody else can write to |
