@@ -16,7 +16,7 @@ const int common_signals[8] = {SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGCHLD, SIGU
 
 static struct sigaction actions[65];
 static int reactions[65];
-static __thread int level;
+static _Atomic int level[WORKERS]; /* How many handlers each thread is in. */
 static __thread sigjmp_buf jump;
 static __thread volatile int may_jump;
 static __thread char other_stack[65536] __attribute__((aligned(16)));
@@ -63,21 +63,21 @@ static void handler(int sig, siginfo_t *info, void *context) {
     __asm__ volatile("pushfq; pop %0" : "=r"(flags));
     struct event e = {.signal = sig, .code = info->si_code, .who = self, .from = sender(info), .mask = bits(&mask)};
     if (frame >= other_stack && frame < other_stack + (long)sizeof other_stack) e.flags |= ON_STACK;
-    if (level > 0) e.flags |= NESTED;
+    if (level[self] > 0) e.flags |= NESTED;
     if (flags & 0x400) e.flags |= DIRECTION;
     if ((uintptr_t)frame % 16 != 0) e.flags |= UNALIGNED;
     if (info->si_code == SI_QUEUE || info->si_code == SI_TIMER || info->si_code == SI_MESGQ) e.value = info->si_value.sival_int;
     if (sig == SIGCHLD && info->si_code > 0) e.value = info->si_status;
+    level[self]++;
     int at = atomic_fetch_add(&logged, 1);
     if (at < EVENTS) {
         events[at] = e;
         atomic_store(&events[at].written, true);
     }
     if (depth == 0) atomic_fetch_add(logged_at_top, 1);
-    level++;
     switch (reactions[sig]) {
     case RAISE_ANOTHER:
-        if (level < 3 && handled(SIGURG) && sig != SIGURG) raise(SIGURG);
+        if (level[self] < 3 && handled(SIGURG) && sig != SIGURG) raise(SIGURG);
         break;
     case BLOCK_IN_CONTEXT:
         sigaddset(&uc->uc_sigmask, SIGUSR2);
@@ -99,14 +99,14 @@ static void handler(int sig, siginfo_t *info, void *context) {
         sigaction(sig, &actions[sig], 0);
         break;
     case JUMP:
-        if (may_jump && level == 1) {
-            level = 0;
+        if (may_jump && level[self] == 1) {
+            level[self] = 0;
             may_jump = 0;
             errno = error;
             siglongjmp(jump, sig);
         }
     }
-    level--;
+    level[self]--;
     if (actions[sig].sa_flags & SA_RESETHAND) actions[sig].sa_handler = SIG_DFL;
     errno = error;
 }
@@ -167,9 +167,20 @@ bool deliverable(int sig) {
     return false;
 }
 
+/* The handlers of other threads have returned. A thread whose handler has not may still take what is sent to the process
+ * next, before the thread that Linux chose takes it (`recalc_sigpending`). */
+static void await_returns(void) {
+    for (int i = 0; depth == 0 && i < WORKERS; i++) {
+        if (i == self || workers[i].state == ABSENT) continue;
+        for (long until = now_ms() + 1000; now_ms() < until; pause_shortly())
+            if (!atomic_load(&level[i]) && thread_state(workers[i].tid) != 'R') break;
+    }
+}
+
 void await_events(int count) {
     for (long until = now_ms() + 3000; atomic_load(&logged) < count && now_ms() < until;) pause_shortly();
     if (atomic_load(&logged) < count) say(" LOST");
+    await_returns();
 }
 
 static int by_signal(const void *a, const void *b) {
@@ -221,7 +232,7 @@ static void await_signals_from(int sig, int least_code, int before, int count) {
         int come = 0;
         for (int i = before; i < atomic_load(&logged) && i < EVENTS; i++)
             come += atomic_load(&events[i].written) && events[i].signal == sig && events[i].code >= least_code;
-        if (come >= count) return;
+        if (come >= count) return await_returns();
     }
     say(" LOST");
 }
@@ -475,7 +486,7 @@ OP(jump, 6, 0, 8, 2) {
         }
     }
     may_jump = 0;
-    level = 0;
+    level[self] = 0;
     reactions[sig] = before;
     sigset_t now;
     pthread_sigmask(SIG_BLOCK, 0, &now);
