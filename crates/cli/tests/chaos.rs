@@ -82,6 +82,12 @@ fn two_stores_next_to_each_other() {
     found("adjacent_stores", "signal 6", 3);
 }
 
+/// The run is held while the crash is reported, and something else may be mapped there meanwhile.
+#[test]
+fn a_store_to_a_page_that_is_gone() {
+    found("unmapped", "signal 11", 3);
+}
+
 #[test]
 fn an_update_that_is_lost() {
     found("lost_update", "exit status 1", 3);

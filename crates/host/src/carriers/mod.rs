@@ -7,6 +7,7 @@ pub mod carrier;
 pub(crate) mod credentials;
 pub(crate) mod identities;
 pub(crate) mod inline;
+pub(crate) mod leave;
 pub(crate) mod lent;
 pub(crate) mod mailbox;
 pub(crate) mod outside;

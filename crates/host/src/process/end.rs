@@ -1,10 +1,13 @@
 //! The end of the process.
 
-use crate::base::os;
+use crate::base::os::{self, HostAction};
 use crate::base::report;
 use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
-use crate::process::Process;
+use crate::carriers::leave::Frame;
+use crate::process::{Process, states};
+use abi::SigInfo;
 use arch::base;
+use ids::ThreadIdx;
 use kernel::Raise;
 
 /// Ends the process.
@@ -33,6 +36,23 @@ pub(crate) fn suffer(k: &Process, signal: i32, action: Raise) {
     {
         report::sigaction(signal, Some(&before));
     }
+}
+
+/// Ends the process by a fault of its current thread `t`. A core dump and a debugger find the program's registers at the
+/// instruction that faulted. It is not executed again: where it faulted, something may be mapped by now, by another thread or
+/// by the image.
+pub(crate) fn fall(k: &Process, t: ThreadIdx, info: &SigInfo) -> ! {
+    leave_nothing(k);
+    let signal = info.signo();
+    report::sigaction(signal, Some(&HostAction::default()));
+    // The host delivers it before all others that are pending (`dequeue_synchronous_signal`).
+    let mask = os::sigprocmask(0, 1 << (signal - 1));
+    os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
+    let (registers, state) = k.m.with_context(t, |c| {
+        states::load_fs_base(c);
+        k.m.state_in_frame(c)
+    });
+    Frame::default().go(&registers, state, mask & !(1 << (signal - 1)), Carrier::me().signal_stack())
 }
 
 /// Makes a process that ends with a report remove its files.

@@ -2,7 +2,8 @@
 
 use crate::base::{report, sites};
 use crate::process::Host;
-use abi::frame::Registers;
+use abi::bytes::get_u64;
+use abi::frame::{FpSwBytes, Registers};
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::{Context, Kind, base, xstate};
 use signal::frame::ExtendedState;
@@ -36,6 +37,16 @@ pub(crate) fn registers(c: &Context) -> Registers {
         rip: sites::seen(c.rip, r[reg::RCX]),
         eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
         ..Registers::default()
+    }
+}
+
+/// Loads the base of the thread that continues with this context, unless it is loaded.
+pub(crate) fn load_fs_base(c: &Context) {
+    // SAFETY: the block of this carrier, on which the thread continues.
+    unsafe {
+        if core::mem::take(&mut (*base::gs()).fs_base_due) != 0 {
+            base::set_fs_base(c.fs_base);
+        }
     }
 }
 
@@ -105,6 +116,14 @@ impl Host {
         self.make_full(c);
         // SAFETY: the buffer has that size and is this thread's.
         unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) }
+    }
+
+    /// The general registers as the program knows them, and the address of the extended state in the form of a signal frame.
+    pub(crate) fn state_in_frame(&self, c: &mut Context) -> (Registers, u64) {
+        let described = FpSwBytes::of(xstate::features(), self.extended(c).len() as u32).to_bytes();
+        let words = core::array::from_fn(|i| get_u64(&described, 8 * i));
+        // SAFETY: a buffer has room for what ends a state.
+        (registers(c), unsafe { arch::frame::finish_state(c.xbuf, words) } as u64)
     }
 
     /// Makes the context complete, with the extended state in a buffer, so that resume loads all of it.

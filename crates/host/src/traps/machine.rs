@@ -1,6 +1,5 @@
 //! `trait Machine` on Linux.
 
-use crate::base::dispositions::{SIGTRAP, die_again};
 use crate::base::{os, report, task};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::Seat;
@@ -302,11 +301,8 @@ impl Machine for Host {
         if why == Raise::Terminate {
             end::sum_up(Carrier::my_process());
         }
-        // A breakpoint is reported behind its instruction, which would not trap again.
-        if fault && why == Raise::Terminate && signal != SIGTRAP {
-            // The instruction faults again, and the host sees the program's own state.
-            die_again(signal);
-            return true;
+        if fault && why == Raise::Terminate {
+            end::fall(Carrier::my_process(), t, info);
         }
         match why {
             Raise::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),

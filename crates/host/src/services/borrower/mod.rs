@@ -24,6 +24,7 @@ pub(crate) use words::wake_borrowers;
 use crate::base::dispositions::{self, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
+use crate::carriers::leave::Frame;
 use crate::process::Process;
 use crate::services::exec::HandedDown;
 use crate::services::{alone, exec};
@@ -49,7 +50,7 @@ pub(crate) struct Borrower {
     /// Written by its handler, possibly while the rest is in use.
     arrivals: signals::Arrivals,
     /// The frame with which it continues when a signal must be let in.
-    frame: signals::Frame,
+    frame: Frame,
     /// For a child with its own memory: state from before the fork. The kernel in its memory is a copy whose locks may
     /// be held for ever.
     apart: Option<HandedDown>,
@@ -155,7 +156,7 @@ fn create(
         process,
         thread,
         arrivals: signals::Arrivals::default(),
-        frame: signals::Frame::default(),
+        frame: Frame::default(),
         apart,
         down,
         lent: exec::Lent::default(),

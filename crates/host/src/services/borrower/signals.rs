@@ -15,7 +15,6 @@ use crate::base::os::{self, nr};
 use crate::base::{report, sites};
 use crate::carriers::carrier::Carrier;
 use crate::process::states;
-use abi::bytes::{Plain, put_u64};
 use abi::frame::{self as layout, Registers};
 use abi::{Errno, SIG_DFL, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
 use arch::context::{pending, reg};
@@ -36,17 +35,6 @@ pub(super) struct Arrivals {
     ends_call: Word,
     /// The host's description of extended state in its frames.
     state: [Word; layout::FpSwBytes::SIZE / 8],
-}
-
-/// A signal frame in our memory.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub(super) struct Frame([u8; layout::SIZE]);
-
-impl Default for Frame {
-    fn default() -> Frame {
-        Frame([0; layout::SIZE])
-    }
 }
 
 fn bit(signal: i32) -> u64 {
@@ -194,13 +182,7 @@ pub(crate) fn again(me: &Carrier) -> ! {
     me.gs.interrupt.store(0, SeqCst);
     // SAFETY: the borrower's own, which the image works with.
     let c = unsafe { &mut *b.context.get() };
-    // SAFETY: this carrier's block, and what is loaded for the borrower.
-    unsafe {
-        let gs = base::gs();
-        if core::mem::take(&mut (*gs).fs_base_due) != 0 {
-            base::set_fs_base(c.fs_base);
-        }
-    }
+    states::load_fs_base(c);
     me.process().m.make_full(c);
     let registers = Registers { rip: c.rip, ..states::registers(c) };
     let words = b.arrivals.state.each_ref().map(|word| word.load(Relaxed));
@@ -214,18 +196,7 @@ fn go_on(me: &Carrier, registers: &Registers, state: u64) -> ! {
     let b = Borrower::of(me);
     let kept = b.arrivals.kept.swap(0, Relaxed);
     let mask = host_mask(b) & !kept;
-    let bytes = &mut b.frame.0;
-    put_u64(bytes, layout::UC_FLAGS, layout::UC_FP_XSTATE | layout::UC_SIGCONTEXT_SS | layout::UC_STRICT_RESTORE_SS);
-    let stack = me.signal_stack();
-    for (i, word) in stack.iter().enumerate() {
-        put_u64(bytes, layout::UC_STACK + 8 * i, *word);
-    }
-    let registers = Registers { cs: layout::USER_CS, ss: layout::USER_SS, ..*registers };
-    registers.put(&mut bytes[layout::UC_MCONTEXT..]);
-    put_u64(bytes, layout::UC_MCONTEXT + layout::MC_FPSTATE, state);
-    put_u64(bytes, layout::UC_SIGMASK, mask);
-    // SAFETY: the frame is complete, and nothing of the image is needed any more.
-    unsafe { entry::sigreturn(bytes.as_ptr()) }
+    b.frame.go(registers, state, mask, me.signal_stack())
 }
 
 /// Makes the program's handler run next, on the program's stack.
