@@ -3,7 +3,8 @@
 //! It sleeps otherwise. A carrier that sets a tick or sends a kick while threads are queued turns it on (`Service::watch`) with
 //! one signal; it turns itself off after two rounds without queued threads. Each round it checks whether every CPU
 //! with queued threads has made progress: a system call, a tick or a kick answered. If not,
-//! - and its carrier is in a host call that was expected to be short: a spare takes the CPU over (`takeover.rs`);
+//! - and its carrier is in a host call that was expected to be short: a spare takes the CPU over (`takeover.rs`), in a
+//!   controlled run only if the call sleeps;
 //! - and another CPU is idle: that one is told to pull;
 //! - for ten seconds (`--watchdog`): the process ends with a report. If the host is what keeps the carrier, the report says so,
 //!   and the process continues when the host does.
@@ -120,6 +121,7 @@ impl Seen {
         self.rounds += 1;
         let before = core::mem::replace(&mut self.inline, inline);
         if let Some((carrier, call)) = inline.filter(|_| inline == before)
+            && may_take(k, cpu)
             && takeover::take(k, cpu, k.m.carriers.get(carrier), call)
         {
             *self = Seen { progress, ..Seen::default() };
@@ -180,6 +182,12 @@ fn inline_call(k: &Process, cpu: CpuId) -> Option<(u32, u32)> {
     let m = &k.m;
     let (Seat::Running, carrier) = m.seats.look(cpu) else { return None };
     Some((carrier, m.carriers.get(carrier).inline.current()?))
+}
+
+/// Whether a CPU may be taken from a carrier whose host call lasts. In a controlled run that lets another thread run, at a
+/// moment that a repeated run does not have: only if the call sleeps, which another thread may have to end.
+fn may_take(k: &Process, cpu: CpuId) -> bool {
+    !k.is_controlled() || survey::host_thread(k, cpu).is_some_and(|host| host.state == b'S')
 }
 
 /// Recalls the carrier of `cpu` from a host call that waits, if it has one of these seats: there may have been no spare
