@@ -1,6 +1,7 @@
 //! Checks the scheduler's whole state for consistency, for tests and simulators.
 
 use crate::Scheduler;
+use crate::cpu::Idle;
 use crate::entity::{Class, Entity, ON_RQ};
 use crate::queue::Held;
 use crate::rank::Rank;
@@ -91,8 +92,19 @@ impl Held<'_> {
         check(sound, "a tree's order or what is kept per subtree")?;
         check(load == self.rq.fair.audit_sums(), "the sums of the fair queue")?;
         check(counts[0] == self.rq.fair.waiting(), "the number of waiting fair threads")?;
+        check(self.is_listed(counts[0]), "the list of queues with waiting threads")?;
         check(counts.iter().sum::<u32>() == self.cpu.seen.queued.get(), "the published number of waiting threads")?;
+        let d = &self.s.domains;
+        let idle = (d.spinning.shows(self.id), d.parked.shows(self.id));
+        let expected = (self.rq.idle == Some(Idle::Spinning), self.rq.idle == Some(Idle::Parked));
+        check(idle == expected, "the sets of idle CPUs")?;
         self.audit_published(current)
+    }
+
+    /// Whether idle CPUs find this queue if they need to.
+    fn is_listed(&self, fair_waiting: u32) -> bool {
+        let d = &self.s.domains;
+        fair_waiting == 0 || !d.is_large() || d.waiting.shows(self.id)
     }
 
     fn audit_thread(&self, t: ThreadIdx, e: &Entity) -> Result<(), &'static str> {
@@ -220,6 +232,32 @@ mod tests {
             fault(&mut s.lock(CPU));
             assert_eq!(s.audit(|_, _, _| ()), Err(Damage { cpu: CPU, what }));
         }
+    }
+
+    #[test]
+    fn a_large_machine_s_queue_is_listed_while_fair_threads_wait() {
+        let s = Scheduler::new(&Config { cpus: 130, ..Config::default() }).unwrap();
+        s.attach(ThreadIdx(0), &Attr::DEFAULT, CpuMask::only(CPU)).unwrap();
+        s.wake_new(ThreadIdx(0), CPU, Nanos(1), &mut NoKick);
+        assert_eq!(s.audit(|_, _, _| ()), Ok(()));
+        s.domains.waiting.remove(CPU);
+        let damage = Damage { cpu: CPU, what: "the list of queues with waiting threads" };
+        assert_eq!(s.audit(|_, _, _| ()), Err(damage));
+    }
+
+    /// The set of idle CPUs that a CPU says it is in.
+    #[test]
+    fn an_idle_cpu_is_in_one_set() {
+        let damaged = |change: fn(&Scheduler)| {
+            let s = Scheduler::new(&Config { cpus: 130, ..Config::default() }).unwrap();
+            change(&s);
+            s.audit(|_, _, _| ()).map_err(|d| (d.cpu.0, d.what))
+        };
+        assert_eq!(damaged(|_| ()), Ok(()));
+        let wrong = Err((1, "the sets of idle CPUs"));
+        assert_eq!(damaged(|s| s.domains.spinning.remove(CPU)), wrong);
+        assert_eq!(damaged(|s| s.domains.parked.insert(CPU)), wrong);
+        assert_eq!(damaged(|s| s.lock(CPU).rq.idle = None), wrong);
     }
 
     /// A thread that runs outside its mask has been asked to go, and one that runs may be about to wait.

@@ -5,6 +5,7 @@
 
 use crate::OutOfMemory;
 use crate::cpuset::{CpuSet, first_from};
+use crate::index::CpuIndex;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -42,13 +43,15 @@ pub(crate) struct Domains {
     /// The domain of each CPU.
     of: Box<[u16]>,
     /// Idle CPUs that look for work by themselves.
-    pub spinning: CachePadded<CpuSet>,
+    pub spinning: CachePadded<CpuIndex>,
     /// Idle CPUs that must be kicked.
-    pub parked: CachePadded<CpuSet>,
+    pub parked: CachePadded<CpuIndex>,
+    /// On a large machine, every CPU on which fair threads wait, and some on which they did lately (`help.rs`).
+    pub waiting: CachePadded<CpuIndex>,
     /// CPUs that no carrier serves at present.
     pub absent: CachePadded<CpuSet>,
-    /// The outstanding nudge of a parked CPU: the low bits of its time, waker and target; 0: none.
-    pub nudge: CachePadded<AtomicU64>,
+    /// For every 64 CPUs, the outstanding nudge of one of them (`help.rs`); 0: none.
+    pub nudges: Box<[CachePadded<AtomicU64>]>,
     /// Varies the start of searches, so that they do not all end at the same CPU.
     rotor: AtomicU32,
     /// The host's processors if there are more CPUs than processors, otherwise empty: for each, one more than the CPU
@@ -92,10 +95,11 @@ impl Domains {
         let d = Domains {
             all: all.into_boxed_slice(),
             of,
-            spinning: CachePadded(CpuSet::new(cpus)?),
-            parked: CachePadded(CpuSet::new(cpus)?),
+            spinning: CachePadded(CpuIndex::new(cpus)?),
+            parked: CachePadded(CpuIndex::new(cpus)?),
+            waiting: CachePadded(CpuIndex::new(cpus)?),
             absent: CachePadded(CpuSet::new(cpus)?),
-            nudge: CachePadded(AtomicU64::new(0)),
+            nudges: boxed_slice(cpus.div_ceil(64), |_| CachePadded(AtomicU64::new(0)))?,
             rotor: AtomicU32::new(0),
             cores: boxed_slice(if at_once < cpus { at_once } else { 0 }, |_| AtomicU32::new(0))?,
             between: CachePadded(AtomicU32::new(0)),
@@ -177,6 +181,12 @@ impl Domains {
     /// How many words a set of CPUs has.
     pub(crate) fn words(&self) -> usize {
         self.absent.len()
+    }
+
+    /// Whether a search must not visit every queue: there are more than 64, and `waiting` is kept.
+    #[inline(always)]
+    pub(crate) fn is_large(&self) -> bool {
+        self.waiting.len() > 1
     }
 
     /// The first CPU for which `word`, given a word's index, has a bit; searching from `start` on.

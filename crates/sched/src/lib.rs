@@ -45,6 +45,8 @@ mod fair;
 mod few_cores;
 mod field;
 mod finger;
+mod help;
+mod index;
 mod life;
 mod node;
 mod order;

@@ -53,12 +53,14 @@ pub enum Fault {
     EndlessSlice,
     /// Parked CPUs are never woken to help.
     SkipNudge,
+    /// Queues with waiting threads are not listed.
+    ForgetQueue,
 }
 
 impl Fault {
     /// All of them.
     #[cfg(feature = "planted")]
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 25] = [
         Fault::DropWake,
         Fault::BlockAnyway,
         Fault::LoseRequest,
@@ -83,5 +85,6 @@ impl Fault {
         Fault::KeepBoost,
         Fault::EndlessSlice,
         Fault::SkipNudge,
+        Fault::ForgetQueue,
     ];
 }

@@ -380,6 +380,17 @@ impl<'a> Held<'a> {
         seen.fair_waiting.set(waiting);
         seen.running.set(if self.rq.current.is_some() { Rank::FAIR.0 } else { Rank::IDLE.0 });
         seen.tick.set(u8::from(waiting > 0));
+        self.list(waiting);
+    }
+
+    /// On a large machine, makes idle CPUs see that fair threads wait here. They unlist the queue when they find it
+    /// empty, so a thread that comes and goes costs a load (`help.rs`).
+    #[inline(always)]
+    fn list(&self, waiting: u32) {
+        let d = &self.s.domains;
+        if waiting > 0 && d.is_large() && !d.waiting.contains(self.id) && !self.s.table.plants(Fault::ForgetQueue) {
+            d.waiting.insert(self.id);
+        }
     }
 
     #[inline(never)]
@@ -388,7 +399,8 @@ impl<'a> Held<'a> {
         let (rq, seen, table) = (&mut *self.rq, &self.cpu.seen, &self.s.table);
         let waiting = rq.waiting(e);
         seen.queued.set(waiting);
-        seen.fair_waiting.set(rq.fair.waiting());
+        let fair_waiting = rq.fair.waiting();
+        seen.fair_waiting.set(fair_waiting);
         let (running, best, pushable) = rq.ranks(table, e);
         seen.running.set(running.0);
         seen.best.set(best.0);
@@ -413,6 +425,7 @@ impl<'a> Held<'a> {
         if self.s.domains.is_limited() {
             self.settle_core();
         }
+        self.list(fair_waiting);
     }
 
     /// Updates the idle masks: whether this CPU is idle, and how.

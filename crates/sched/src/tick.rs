@@ -40,7 +40,7 @@ impl Scheduler {
         if balance {
             self.balance(cpu, now, k);
         }
-        self.nudge(cpu, cpu, allowed, now, k);
+        self.nudge((cpu, allowed), cpu, 1, now, k);
     }
 
     /// Whether `cpu` needs ticks: a thread waits, or a budget is running. Lock-free.

@@ -155,7 +155,7 @@ impl Scheduler {
             self.offer(target, now, k);
         }
         if help {
-            self.nudge(target, from, self.table.fold(t, e), now, k);
+            self.nudge((target, self.table.fold(t, e)), from, 1, now, k);
         }
     }
 
@@ -213,7 +213,7 @@ impl Scheduler {
         if from_suits && self.hands_over(from) {
             return Some(from);
         }
-        let idle = d.first(last, |i| d.spinning.word(i) & self.table.mask_word(t, e, i) & !d.absent.word(i));
+        let idle = d.spinning.first(last, |i| self.table.mask_word(t, e, i) & !d.absent.word(i));
         if idle.is_some() {
             return idle;
         }

@@ -83,38 +83,80 @@ fn of_equal_loads_each_cpu_evens_out_with_another() {
     }
 }
 
-/// On more than 64 CPUs a search looks at 64 of them, from one further each time: CPU 100 is among those from 37 on.
+/// On more than 64 CPUs a search goes where threads wait, however many CPUs there are.
 #[test]
-fn a_search_of_a_large_machine_comes_round() {
+fn a_search_of_a_large_machine_goes_where_threads_wait() {
     let mut m = busy(130, &[100]);
     (0..2).for_each(|n| wait_on(&mut m, n, Attr::DEFAULT, CpuId(100), set(&[0, 5, 100])));
     park(&mut m, &[5]);
     m.now += 10_000;
     let _ = kicked(&mut m);
-    let looks = (1..=130).find(|_| m.s.idle_pull(C0, Nanos(m.now), &mut m.kicks).is_some());
-    assert_eq!((looks, m.current(C0)), (Some(38), Some(0)));
+    assert_eq!(m.s.idle_pull(C0, Nanos(m.now), &mut m.kicks), Some(t(0)));
     assert_eq!(kicked(&mut m), [5], "and it calls a helper for the other one");
     let mut m = busy(130, &[3]);
     assert!((0..100).all(|_| m.s.idle_pull(CpuId(129), Nanos(m.now), &mut m.kicks).is_none()));
     wait_on(&mut m, 0, Attr::DEFAULT, C3, set(&[3, 129]));
     m.now += 10_000;
-    assert_eq!(m.s.idle_pull(CpuId(129), Nanos(m.now), &mut m.kicks), Some(t(0)), "from 100 on, and round to 33");
+    assert_eq!(m.s.idle_pull(CpuId(129), Nanos(m.now), &mut m.kicks), Some(t(0)));
 }
 
+/// Threads wait on 101 CPUs: a search looks at 64 of them, from one further each time, so CPU 100 is among those from 37 on.
 #[test]
-fn a_balance_of_a_large_machine_comes_round() {
+fn a_search_of_a_crowded_machine_comes_round() {
+    let crowd: Vec<u16> = (0..=100).collect();
+    let mut m = busy(130, &crowd);
+    (0..100).for_each(|c| m.start(c, Attr::DEFAULT, CpuMask::only(CpuId(c as u16)), CpuId(c as u16)));
+    wait_on(&mut m, 100, Attr::DEFAULT, CpuId(100), set(&[100, 129]));
+    m.now += 10_000;
+    let looks = (1..=130).find(|_| m.s.idle_pull(CpuId(129), Nanos(m.now), &mut m.kicks).is_some());
+    assert_eq!((looks, m.current(CpuId(129))), (Some(38), Some(100)));
+}
+
+/// It fetches from where threads wait; the one with the least load is looked for among 64.
+#[test]
+fn a_balance_of_a_large_machine_fetches_at_once_and_gives_as_it_comes_round() {
     let mut m = busy(130, &[0, 100]);
     (1..5).for_each(|n| wait_on(&mut m, n, Attr::DEFAULT, CpuId(100), set(&[0, 100])));
+    m.tick(C0, 5 * MS);
+    assert_eq!((m.s.queued(C0), m.s.queued(CpuId(100))), (2, 2));
+    let mut m = busy(130, &[0, 100]);
+    (1..5).for_each(|n| wait_on(&mut m, n, Attr::DEFAULT, C0, set(&[0, 100])));
     let balances = (1..=130).find(|_| {
         m.tick(C0, 5 * MS);
-        m.s.queued(C0) > 0
+        m.s.queued(CpuId(100)) > 0
     });
-    assert_eq!((balances, m.s.queued(C0), m.s.queued(CpuId(100))), (Some(38), 2, 2));
-    let mut m = busy(130, &[3, 129]);
-    (0..100).for_each(|_| assert!(!m.tick(CpuId(129), 5 * MS)));
-    (1..5).for_each(|n| wait_on(&mut m, n, Attr::DEFAULT, C3, set(&[3, 129])));
-    m.tick(CpuId(129), 5 * MS);
-    assert_eq!((m.s.queued(CpuId(129)), m.s.queued(C3)), (2, 2), "from 100 on, and round to 33");
+    assert_eq!(
+        (balances, m.s.queued(C0), m.s.queued(CpuId(100))),
+        (Some(38), 2, 2),
+        "CPU 100 is among those from 37 on"
+    );
+}
+
+/// Of each 64 CPUs one is on its way at a time, and each that finds something calls two more.
+#[test]
+fn helpers_of_a_large_machine_multiply() {
+    let mut m = busy(130, &[0]);
+    (0..9).for_each(|n| wait_on(&mut m, n, Attr::DEFAULT, C0, CpuMask::first(130)));
+    (1..130).for_each(|c| park(&mut m, &[c]));
+    let _ = kicked(&mut m);
+    m.tick(C0, 10_000);
+    let mut coming = kicked(&mut m);
+    assert_eq!(coming.len(), 1, "a tick calls one");
+    let (mut first, mut helped, mut most) = (None, 0, 0);
+    while !coming.is_empty() {
+        let c = CpuId(coming.remove(0));
+        assert!(m.s.idle_state(c, Idle::Spinning));
+        let found = m.s.idle_pull(c, Nanos(m.now), &mut m.kicks).is_some();
+        let called = kicked(&mut m);
+        first = first.or(Some(called.len()));
+        helped += u32::from(found);
+        coming.extend(called);
+        most = most.max(coming.len());
+        let groups: std::collections::BTreeSet<u16> = coming.iter().map(|c| c / 64).collect();
+        assert_eq!(groups.len(), coming.len(), "two of the same 64 are called: {coming:?}");
+        assert!(found || m.s.idle_state(c, Idle::Parked));
+    }
+    assert_eq!((first, helped, most, m.s.queued(C0)), (Some(2), 9, 3, 0));
 }
 
 /// A timer of an idle CPU makes a thread ready there, and the same interrupt is the CPU's tick.

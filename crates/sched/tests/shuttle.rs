@@ -263,3 +263,30 @@ fn steals_races_with_changes() {
         w.audit(2);
     });
 }
+
+/// On a large machine a listed queue has become empty. An idle CPU unlists it just as a thread comes: it is found there.
+#[test]
+fn a_queue_that_is_unlisted_as_a_thread_comes_is_listed_again() {
+    both(|| {
+        let far = CpuId(64);
+        let mut either = CpuMask::only(far);
+        either.insert(C1);
+        let w = World::new(65, &[(Attr::DEFAULT, CpuMask::only(far)), (Attr::DEFAULT, either)]);
+        let [stays, comes] = [0, 1].map(ThreadIdx);
+        w.wake_started(comes, far);
+        assert_eq!(w.schedule(far, None, Prev::Preempted), Some(comes));
+        w.wake_started(stays, far);
+        w.s.prepare_block(comes);
+        assert_eq!(w.schedule(far, Some(comes), Prev::Block), Some(stays));
+        let searcher = {
+            let w = w.clone();
+            thread::spawn(move || w.s.idle_pull(C1, Nanos(1), &mut NoKick))
+        };
+        assert!(w.s.wake(comes, far, Nanos(1), &mut NoKick));
+        assert_eq!(w.s.cpu_of(comes), far, "its waker is about to wait");
+        let early = searcher.join().unwrap();
+        let found = early.or_else(|| w.s.idle_pull(C1, Nanos(1), &mut NoKick));
+        assert_eq!(found, Some(comes));
+        w.audit(2);
+    });
+}

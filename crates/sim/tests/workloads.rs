@@ -94,6 +94,22 @@ fn woken_workers_of_schbench_wait_for_a_slice_of_each_other_at_most() {
     }
 }
 
+/// All threads begin on one or two of a thousand CPUs, and the others sleep: the threads spread within a few slices. The
+/// whole run and the p99 of the wake-ups are about as long as under the simulated Linux.
+#[test]
+fn woken_workers_of_schbench_spread_over_a_thousand_cpus() {
+    const SLICE_US: f64 = 2_800.0; // 0.7 ms × (1 + log2 8)
+    const TICK_US: f64 = 1_000.0;
+    let run = scenario("schbench").expect("registered").run;
+    let of = |policy| {
+        let report = run(1, 1024, &Options { policy, rounds: Some(5), check: false, ..Options::default() });
+        (report.time_ns as f64, report.get("wake-up p99").expect("measured"))
+    };
+    let (ours, linux) = (of(Policy::Entresol), of(Policy::Eevdf));
+    assert!(ours.0 <= 1.1 * linux.0 && ours.1 <= 1.5 * linux.1, "{ours:?}, Linux {linux:?}");
+    assert!(ours.1 <= 5.0 * SLICE_US + TICK_US, "{ours:?}");
+}
+
 /// Why Linux turned the pull round: where many CPUs become less urgent together, those that pull keep the locks that
 /// who is woken needs. On a small machine it makes no difference.
 #[test]

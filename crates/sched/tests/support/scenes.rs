@@ -27,6 +27,7 @@ pub const SCENES: &[Scene] = &[
     ("threads spread over the CPUs", spread),
     ("fair threads leave a CPU that real time has", taken),
     ("parked CPUs are woken one by the other", helpers),
+    ("the CPUs of a large machine, too", many_helpers),
 ];
 
 const MS: u64 = 1_000_000;
@@ -265,11 +266,20 @@ fn taken(config: &Config) -> Checked {
 
 /// Seven CPUs are asleep, and eight threads appear on the eighth: within two ticks, not seven, all run.
 fn helpers(config: &Config) -> Checked {
-    let mut m = machine(config, 8);
-    let (here, all) = (CpuMask::only(CPU0), CpuMask::first(8));
-    let threads: Vec<_> = (0..8).map(|_| m.go_on(Attr::DEFAULT, here.clone())).collect();
-    for c in 1..8 {
-        m.park(CpuId(c));
+    all_help(config, 8)
+}
+
+/// As many ticks do for as many CPUs as no search visits one by one.
+fn many_helpers(config: &Config) -> Checked {
+    all_help(config, 200)
+}
+
+fn all_help(config: &Config, cpus: usize) -> Checked {
+    let mut m = machine(config, cpus);
+    let (here, all) = (CpuMask::only(CPU0), CpuMask::first(cpus));
+    let threads: Vec<_> = (0..cpus).map(|_| m.go_on(Attr::DEFAULT, here.clone())).collect();
+    for c in 1..cpus {
+        m.park(CpuId(c as u16));
     }
     for &t in &threads {
         m.s.set_affinity(t, all.clone(), Nanos(m.now), &mut m.kicks).map_err(|e| Violation(format!("{e:?}")))?;
@@ -283,5 +293,5 @@ fn helpers(config: &Config) -> Checked {
         m.check_always()?;
     }
     let running = m.cpus.iter().filter(|c| c.current.is_some()).count();
-    ensure(running == 8, || format!("{running} of 8 CPUs run after two ticks"))
+    ensure(running == cpus, || format!("{running} of {cpus} CPUs run after two ticks"))
 }
