@@ -38,11 +38,17 @@ impl Scheduler {
     pub fn audit(&self, mut meet: impl FnMut(CpuId, ThreadIdx, Place)) -> Result<(), Damage> {
         for cpu in (0..self.cpus.len()).map(|c| CpuId(c as u16)) {
             self.audit_cpu(cpu, |t, place| meet(cpu, t, place))?;
-            let vector = self.at(cpu).lock_to_read().rq.vector;
-            let sound = self.domains.of(cpu).is_in_vector(cpu, vector);
-            check(sound, "the priority vectors' sets").map_err(|what| Damage { cpu, what })?;
+            self.audit_sets(cpu).map_err(|what| Damage { cpu, what })?;
         }
         Ok(())
+    }
+
+    /// Whether `cpu` is in those sets of all CPUs that it says, and in no other.
+    fn audit_sets(&self, cpu: CpuId) -> Result<(), &'static str> {
+        let (h, d) = (self.at(cpu).lock_to_read(), &self.domains);
+        check(d.of(cpu).is_in_vector(cpu, h.rq.vector), "the priority vectors' sets")?;
+        let expected = [Idle::Spinning, Idle::Parked].map(|idle| h.rq.idle == Some(idle));
+        check([d.spinning.shows(cpu), d.parked.shows(cpu)] == expected, "the sets of idle CPUs")
     }
 
     /// [`Scheduler::audit`] of one CPU. What no CPU is said to have is not looked for in the priority vectors.
@@ -94,17 +100,13 @@ impl Held<'_> {
         check(counts[0] == self.rq.fair.waiting(), "the number of waiting fair threads")?;
         check(self.is_listed(counts[0]), "the list of queues with waiting threads")?;
         check(counts.iter().sum::<u32>() == self.cpu.seen.queued.get(), "the published number of waiting threads")?;
-        let d = &self.s.domains;
-        let idle = (d.spinning.shows(self.id), d.parked.shows(self.id));
-        let expected = (self.rq.idle == Some(Idle::Spinning), self.rq.idle == Some(Idle::Parked));
-        check(idle == expected, "the sets of idle CPUs")?;
         self.audit_published(current)
     }
 
     /// Whether idle CPUs find this queue if they need to.
     fn is_listed(&self, fair_waiting: u32) -> bool {
         let d = &self.s.domains;
-        fair_waiting == 0 || !d.is_large() || d.waiting.shows(self.id)
+        !d.is_large() || fair_waiting == 0 || d.waiting.shows(self.id)
     }
 
     fn audit_thread(&self, t: ThreadIdx, e: &Entity) -> Result<(), &'static str> {

@@ -40,11 +40,12 @@ impl Scheduler {
     /// The CPUs on which fair threads wait, as far as published words show, from `start` on: all, or those of 64 that are
     /// listed.
     pub(crate) fn crowded(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
-        let n = self.cpus.len();
-        let every = if self.domains.is_large() { 0 } else { n };
-        let every = (0..every).map(move |i| CpuId(((start.index() + i) % n) as u16));
-        let listed = self.domains.waiting.members(start).take(MOST_QUEUES);
-        every.chain(listed).filter(|&c| self.cpus[c.index()].seen.fair_waiting.get() > 0 || self.unlist(c))
+        let (n, large) = (self.cpus.len(), self.domains.is_large());
+        let every = (0..if large { 0 } else { n }).map(move |i| CpuId(((start.index() + i) % n) as u16));
+        let listed = large.then(|| self.domains.waiting.members(start).take(MOST_QUEUES));
+        every
+            .chain(listed.into_iter().flatten())
+            .filter(|&c| self.cpus[c.index()].seen.fair_waiting.get() > 0 || self.unlist(c))
     }
 
     /// `cpu` was met without waiting threads; true if some wait there after all.

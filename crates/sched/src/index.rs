@@ -232,9 +232,4 @@ mod models {
     fn one_that_comes_back_as_another_goes_is_found() {
         all_show(&[64], &[(64, &[false, true]), (65, &[true, false])]);
     }
-
-    #[test]
-    fn three_that_come_and_go_do_not_hide_each_other() {
-        all_show(&[64], &[(64, &[false]), (65, &[true, false]), (66, &[true])]);
-    }
 }
