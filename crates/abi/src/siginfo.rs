@@ -26,6 +26,7 @@ pub mod si_code {
     pub const CLD_KILLED: i32 = 2;
     pub const CLD_STOPPED: i32 = 5;
     pub const POLL_HUP: i32 = 6;
+    pub const SYS_SECCOMP: i32 = 1;
     pub const SYS_USER_DISPATCH: i32 = 2;
 }
 

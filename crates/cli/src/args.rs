@@ -164,6 +164,10 @@ pub struct RunArguments {
     /// How the image enters the program
     #[arg(long, value_name = "WAY", default_value = "audit")]
     pub enter: Enter,
+    /// How system calls are caught: by Syscall User Dispatch, or by a seccomp filter, which sets no_new_privs and lets nothing run
+    /// that Entresol cannot enter; auto takes the filter only where the host has no dispatch [default: auto]
+    #[arg(long, value_name = "HOW")]
+    pub catch: Option<CatchOption>,
     /// Samples are taken.
     #[arg(skip)]
     pub sampling: Option<Sampling>,
@@ -201,6 +205,7 @@ impl RunArguments {
             require: false,
             no_note: true,
             enter: Enter::Audit,
+            catch: None,
             sampling: None,
             records: None,
             controlled: None,
@@ -285,6 +290,17 @@ pub enum Enter {
     Audit,
     /// LD_PRELOAD: as the first library
     Preload,
+}
+
+/// How system calls are caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CatchOption {
+    /// By dispatch where the host has it, else by a filter
+    Auto,
+    /// By Syscall User Dispatch
+    Sud,
+    /// By a seccomp filter
+    Seccomp,
 }
 
 /// `entresol doctor`.

@@ -10,6 +10,7 @@ use crate::{install, program, unentered};
 use patch::program::Door;
 use tool::say;
 use tool::style::{BAD, GOOD, NOTE};
+use tool::machine::Catch;
 use tool::{machine, resolve};
 
 /// The result of one check.
@@ -55,6 +56,7 @@ fn examine_machine() -> Vec<Finding> {
             Err(lack) => Bad(lack.to_string()),
         });
     }
+    findings.push(examine_catch());
     match install::install() {
         Ok(image) => {
             findings.push(Good(format!("the image lies in {}", image.display())));
@@ -78,6 +80,24 @@ fn examine_machine() -> Vec<Finding> {
         )));
     }
     findings
+}
+
+/// How system calls are caught, and why so.
+fn examine_catch() -> Finding {
+    let filter = "no_new_privs is set, and what Entresol cannot enter fails with EPERM";
+    match (machine::catch(None), machine::dispatch()) {
+        (Ok(Catch::Dispatch), _) => Good(format!(
+            "system calls are caught by Syscall User Dispatch, which the kernel offers, unless --catch says otherwise{}",
+            if machine::offers_filter() { "" } else { ". Seccomp filters are not to be had" }
+        )),
+        (Ok(Catch::Filter { .. }), Err(why)) => {
+            Note(format!("system calls are caught by a seccomp filter, because {why}: {filter}"))
+        }
+        (Ok(Catch::Filter { .. }), Ok(())) => Note(format!(
+            "system calls are caught by a seccomp filter, because the Entresol around this command does so: {filter}"
+        )),
+        (Err(lack), _) => Bad(lack.to_string()),
+    }
 }
 
 /// The CPUs that a program has by default.

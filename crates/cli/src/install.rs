@@ -31,11 +31,20 @@ pub struct InstallError {
 
 /// Where the image lies, after putting it there if necessary.
 pub fn install() -> Result<PathBuf, InstallError> {
-    let name = format!("libentresol-{}.so", embedded::HASH);
+    install_as(&format!("libentresol-{}.so", embedded::HASH), embedded::IMAGE)
+}
+
+/// The same for the image at fixed addresses, which only a filter needs.
+pub fn install_fixed() -> Result<PathBuf, InstallError> {
+    let image = patch::at_fixed_addresses(embedded::IMAGE).expect("the image is a shared object of this form");
+    install_as(&format!("libentresol-{}-fixed.so", embedded::HASH), &image)
+}
+
+fn install_as(name: &str, image: &[u8]) -> Result<PathBuf, InstallError> {
     let mut tried = Vec::new();
     let mut is_taken = false;
     for folder in folders::for_images() {
-        match install_in(&folder, &name, embedded::IMAGE) {
+        match install_in(&folder, name, image) {
             Ok(file) => return Ok(file),
             Err(why) => {
                 is_taken |= folder.starts_with("/tmp") && matches!(why, Unsuitable::Owner(_));
@@ -44,7 +53,7 @@ pub fn install() -> Result<PathBuf, InstallError> {
         }
     }
     // Another user has created the folder with our name; nobody else can have created the one tried here.
-    if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), &name, embedded::IMAGE) {
+    if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), name, image) {
         return Ok(file);
     }
     Err(InstallError { tried: tried.join("; ") })

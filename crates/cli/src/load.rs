@@ -12,16 +12,21 @@ use std::path::Path;
 
 use crate::environment::c_string;
 use crate::program::Program;
+use tool::machine::Catch;
 
 /// The variable that carries the name of the executed file to the image.
 const FILE: &str = "ENTRESOL_FILE";
 /// The most bytes of a thread's name (`TASK_COMM_LEN`, without its zero).
 const NAME_MAX: usize = 15;
 
-/// Options for the image: the program's descriptor, and the name that the process has by its file.
+/// Options for the image: how it catches, the program's descriptor, and the name that the process has by its file.
 #[must_use]
-pub fn options(program: &Program, executed: &Path) -> String {
-    let mut text = format!(";program={};name=", program.file.as_raw_fd());
+pub fn options(program: &Program, executed: &Path, catch: Catch) -> String {
+    let mut text = String::new();
+    if let Catch::Filter { is_there } = catch {
+        text.push_str(if is_there { ";catch=seccomp" } else { ";catch=seccomp;filter=1" });
+    }
+    let _ = write!(text, ";program={};name=", program.file.as_raw_fd());
     let name = executed.file_name().unwrap_or_default().as_bytes();
     for byte in name.iter().take(NAME_MAX) {
         let _ = write!(text, "{byte:02x}");

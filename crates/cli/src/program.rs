@@ -198,6 +198,14 @@ fn read_at(file: &File, at: u64, to: &mut [u8]) -> io::Result<usize> {
     Ok(len)
 }
 
+/// The image is executed in the program's place, whatever loads it otherwise, if its file can be mapped.
+pub fn take_place(program: &mut Program) -> Result<(), Obstacle> {
+    let mut read = |at, to: &mut [u8]| read_at(&program.file, at, to).unwrap_or(0);
+    program::Layout::read(&mut read).map_err(|why| Obstacle::of(&program.binary, why))?;
+    program.door = Door::Image;
+    Ok(())
+}
+
 impl Obstacle {
     fn of(path: &Path, why: program::Obstacle) -> Self {
         let path = path.to_owned();

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::args::{Fallback, RunArguments};
+use crate::args::{CatchOption, Fallback, RunArguments};
 use crate::install::InstallError;
 use crate::program::Obstacle;
 use crate::{STATUS_REFUSED, environment, inherited, install, limits, load, plans, program, trace};
 use patch::program::Door;
-use tool::machine::Lack;
+use tool::machine::{Catch, Lack, Wish};
 use tool::resolve::{ResolveError, resolve};
 use tool::{machine, style};
 
@@ -95,9 +95,15 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     let limits =
         limits::options(&request.cpu_limit, &request.group, &request.cpuset, cpus).map_err(RunError::Limits)?;
     let path = resolve(&request.command[0])?;
-    let program = program::inspect(&path)?;
-    machine::check()?;
-    let image = install::install()?;
+    let mut program = program::inspect(&path)?;
+    let catch = machine::check_for(wish(request))?;
+    let image = match catch {
+        Catch::Dispatch => install::install()?,
+        Catch::Filter { .. } => {
+            program::take_place(&mut program)?;
+            install::install_fixed()?
+        }
+    };
     plans::prepare(&image);
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
@@ -109,11 +115,20 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
             let refused = |why| RunError::Execute { program: path.display().to_string(), why };
             load::check(&program).map_err(refused)?;
             let executed = if program.by_shell { Path::new("/bin/sh") } else { &path };
-            let mut entries = with_image(&[&options, load::options(&program, executed).as_bytes()].concat());
+            let mut entries = with_image(&[&options, load::options(&program, executed, catch).as_bytes()].concat());
             entries.push(load::file(executed));
             load::hand_on(&program);
             execute_file(&image, &path, &load::arguments(&program, &request.command), &entries)
         }
+    }
+}
+
+/// The way to catch that the user insists on.
+fn wish(request: &RunArguments) -> Option<Wish> {
+    match request.catch {
+        None | Some(CatchOption::Auto) => None,
+        Some(CatchOption::Sud) => Some(Wish::Dispatch),
+        Some(CatchOption::Seccomp) => Some(Wish::Filter),
     }
 }
 

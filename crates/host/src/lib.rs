@@ -57,7 +57,7 @@ pub mod services;
 mod serving;
 pub mod traps;
 
-pub use base::{dispositions, handover, natives, os, points, report, sites};
+pub use base::{catch, dispositions, handover, natives, os, points, report, sites};
 pub use carriers::carrier;
 #[cfg(feature = "planted")]
 pub use carriers::planted;

@@ -13,7 +13,7 @@ use host::handover::Handover;
 use host::natives::{Tree, Wishes};
 use host::process::{Hooks, Host, Settings, found};
 use host::report::Text;
-use host::{handlers, os, start};
+use host::{catch, handlers, os, start};
 use ids::{CPUS_MAX, Pid};
 use kernel::{Carried, Config, Kernel, Sampling};
 use sync::atomic::{AtomicBool, Ordering::*};
@@ -54,6 +54,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
             aux.loader = 0;
         }
         libraries::find_text();
+        catch::choose(options.by_filter);
         plans::look_beside(options.image);
         let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
         bring_up(&options, &value, runtime, (handover, tree), &aux);
@@ -69,7 +70,7 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
     let mut handed_on = Vec::new();
     // Settings that concern only this process are not passed on.
     let own = |pair: &[u8]| {
-        [&b"stats="[..], b"tree=", b"chaos=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate="]
+        [&b"stats="[..], b"tree=", b"chaos=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate=", b"filter="]
             .iter()
             .any(|name| pair.starts_with(name))
     };
@@ -117,6 +118,7 @@ unsafe fn bring_up(
         mapped_guards: options.mapped_guards,
         io: options.io,
         extended_state: host::extended_state(),
+        by_filter: options.by_filter,
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),
     };
@@ -127,7 +129,7 @@ unsafe fn bring_up(
         check_order: options.check_order,
         ahead: options.ahead,
         summary: options.stats,
-        natives: Wishes { tree, note: options.note, refuse: options.require },
+        natives: Wishes { tree, note: options.note, refuse: options.require, by_filter: options.by_filter },
         hooks: &HOOKS,
     };
     let blocked = SigSet(os::sigprocmask(0, 0));

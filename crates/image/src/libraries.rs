@@ -49,11 +49,20 @@ pub(crate) fn image() -> u64 {
     &raw const IMAGE as u64
 }
 
+/// The difference between the image's addresses in memory and in its headers: none if they are fixed.
+pub(crate) fn image_bias() -> u64 {
+    if is_fixed() { 0 } else { image() }
+}
+
+/// Whether this is the image at fixed addresses ([`patch::at_fixed_addresses`]).
+pub(crate) fn is_fixed() -> bool {
+    image() == patch::FIXED_RANGE.start
+}
+
 /// Tells the handlers the range of the image's text.
 pub fn find_text() {
-    let base = image();
     // SAFETY: the image itself.
-    let image = unsafe { object(base, base) };
+    let image = unsafe { object(image(), image_bias()) };
     let text = image.as_ref().and_then(|i| i.code().next().map(|c| (c.address, c.address + c.bytes.len() as u64)));
     let Some((start, end)) = text else { host::report::fatal(format_args!("the image has no text")) };
     dispositions::set_text(start, end);

@@ -28,6 +28,10 @@ pub struct Options<'a> {
     pub note: bool,
     /// `--require`.
     pub require: bool,
+    /// System calls are caught by a filter (`--catch=seccomp`).
+    pub by_filter: bool,
+    /// The filter is not there yet.
+    pub makes_filter: bool,
     /// The processes that descend from one `entresol run`; `None`: this is the first of them.
     pub tree: Option<Tree>,
     /// Seconds without progress of a CPU after which the process ends; 0: never.
@@ -88,6 +92,8 @@ impl<'a> Options<'a> {
             stats: false,
             note: true,
             require: false,
+            by_filter: false,
+            makes_filter: false,
             tree: None,
             watchdog: None,
             ahead: None,
@@ -132,6 +138,8 @@ impl<'a> Options<'a> {
                 b"stats" => o.stats = value == b"1" || number(value) == u64::try_from(pid).ok(),
                 b"note" => o.note = value != b"none",
                 b"require" => o.require = value == b"1",
+                b"catch" => o.by_filter = value == b"seccomp",
+                b"filter" => o.makes_filter = value == b"1",
                 b"tree" => o.tree = tree(value),
                 b"watchdog" => o.watchdog = number(value).map(|s| s.min(SECONDS_MAX) as u32),
                 b"ahead" => o.ahead = number(value).filter(|&us| us <= AHEAD_MICROS_MAX).map(Nanos::from_micros),

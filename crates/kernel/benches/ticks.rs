@@ -61,7 +61,8 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         extended_state: signal::frame::ExtendedState::Fxsave,
         sampling: None,
         limits: Limits::default(),
-        tracing: false,
+        by_filter: false,
+            tracing: false,
     };
     let kernel = Kernel::new(TestMachine::default(), config).expect("memory");
     {

@@ -100,6 +100,13 @@ pub const WAKES_MAX: usize = 64;
 /// The number of the private call that says which version answers; ENOSYS outside.
 pub const PRIVATE_VERSION: usize = 0x454e_0000;
 
+/// The number of the private call that says how system calls are caught: [`CAUGHT_BY_DISPATCH`], [`CAUGHT_BY_FILTER`].
+pub const PRIVATE_CATCH: usize = 0x454e_0001;
+/// By Syscall User Dispatch.
+pub const CAUGHT_BY_DISPATCH: isize = 1;
+/// By a seccomp filter.
+pub const CAUGHT_BY_FILTER: isize = 2;
+
 /// The number of the private call by which a thread joins a named group: its id (0: the caller), the name.
 pub const PRIVATE_JOIN_GROUP: usize = 0x454e_0010;
 
@@ -118,6 +125,8 @@ pub struct Config {
     pub pid: Pid,
     /// The process's first real user id.
     pub uid: u32,
+    /// The machine catches system calls by a filter, and not by dispatch.
+    pub by_filter: bool,
     /// RLIMIT_SIGPENDING is not enforced (`--pending-signals=unlimited`).
     pub pending_unlimited: bool,
     /// Limits on CPU time beyond Linux.

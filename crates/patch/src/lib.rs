@@ -32,6 +32,7 @@ mod decode;
 #[cfg(test)]
 mod differential;
 pub mod elf;
+mod fixed;
 mod lanes;
 mod liveness;
 mod places;
@@ -46,6 +47,7 @@ mod stubs;
 mod vector;
 
 pub use code::{Code, Function, Functions, Trust};
+pub use fixed::{RANGE as FIXED_RANGE, at_fixed_addresses};
 pub use places::Places;
 pub use plan::{Census, plan};
 pub use ready::{NUMBER, Part, Ready, TRAILER_LEN, is_kept_ready, make_ready, ready_suffix};

@@ -1,6 +1,8 @@
-//! Checks of this machine: the kernel's version, and two abilities without which nothing works.
+//! Checks of this machine: the kernel's version, and two abilities without which nothing works. One of them has two forms.
 
 use std::ffi::CStr;
+use std::fmt::{self, Display, Formatter};
+use std::io;
 
 use thiserror::Error;
 
@@ -16,6 +18,9 @@ const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
 const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
 /// The first of Entresol's private system calls: answers a version inside, ENOSYS outside.
 const PRIVATE_VERSION: libc::c_long = 0x454e_0000;
+/// The one that says how it catches, and an answer.
+const PRIVATE_CATCH: libc::c_long = 0x454e_0001;
+const CAUGHT_BY_FILTER: libc::c_long = 2;
 
 /// Why nothing runs on this machine.
 #[derive(Debug, Error)]
@@ -25,10 +30,25 @@ pub enum Lack {
     Kernel(String),
     /// The prctl does not work.
     #[error(
-        "this kernel does not offer Syscall User Dispatch, by which Entresol catches system calls. Use a kernel built \
-         with CONFIG_GENERIC_ENTRY, and no sandbox that hides it (gVisor does)"
+        "{0}, by which Entresol was to catch system calls (--catch=sud). Use a kernel built with CONFIG_GENERIC_ENTRY, and \
+         no sandbox that hides it (gVisor does), or --catch=seccomp"
     )]
-    Dispatch,
+    Dispatch(NoDispatch),
+    /// Filters do not work.
+    #[error("this kernel offers no seccomp filters, by which Entresol was to catch system calls (--catch=seccomp)")]
+    Filter,
+    /// Neither works.
+    #[error(
+        "{0}, nor seccomp filters, by one of which Entresol catches system calls. Use a kernel built with \
+         CONFIG_GENERIC_ENTRY or CONFIG_SECCOMP_FILTER, and no sandbox that hides both"
+    )]
+    Catch(NoDispatch),
+    /// A filter catches already, and is for good.
+    #[error(
+        "a filter catches the system calls of this process and of all that it executes (--catch=seccomp), so \
+         --catch=sud is not to be had"
+    )]
+    Filtered,
     /// AT_HWCAP2 does not have the bit.
     #[error(
         "user programs may not set their FS base on this machine (FSGSBASE), so threads cannot be switched. It needs a \
@@ -37,23 +57,88 @@ pub enum Lack {
     FsGsBase,
 }
 
-/// Every ability that is needed, in the order in which a reader would ask; the first lack ends it.
-pub fn check() -> Result<(), Lack> {
-    checks().into_iter().try_for_each(|(_, verdict)| verdict)
+/// How system calls are caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Catch {
+    /// By Syscall User Dispatch.
+    Dispatch,
+    /// By a seccomp filter.
+    Filter {
+        /// The Entresol around this process has put it there.
+        is_there: bool,
+    },
 }
 
-/// Every ability that is needed, each with the words for "it is there".
-pub fn checks() -> [(String, Result<(), Lack>); 3] {
+/// Why there is no Syscall User Dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDispatch {
+    /// The kernel does not know it.
+    Unknown,
+    /// It is forbidden here.
+    Forbidden,
+}
+
+impl Display for NoDispatch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "this kernel does not offer Syscall User Dispatch",
+            Self::Forbidden => {
+                "Syscall User Dispatch is forbidden here (a sandbox, or sysctl kernel.syscall_user_dispatch=0)"
+            }
+        })
+    }
+}
+
+/// Every ability that is needed, in the order in which a reader would ask; the first lack ends it.
+pub fn check() -> Result<(), Lack> {
+    check_for(None).map(|_| ())
+}
+
+/// The same for programs whose calls are caught in this way (`None`: any). Returns the way.
+pub fn check_for(wish: Option<Wish>) -> Result<Catch, Lack> {
+    check_release().1?;
+    let catch = catch(wish)?;
+    check_fsgsbase().1?;
+    Ok(catch)
+}
+
+/// A way to catch that the user insists on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// By Syscall User Dispatch.
+    Dispatch,
+    /// By a seccomp filter.
+    Filter,
+}
+
+/// The way in which system calls are caught. A filter takes rights away, so it is only the second choice.
+pub fn catch(wish: Option<Wish>) -> Result<Catch, Lack> {
+    let is_there = is_filtered();
+    let filter = offers_filter().then_some(Catch::Filter { is_there });
+    match wish {
+        Some(Wish::Dispatch) if is_there => Err(Lack::Filtered),
+        Some(Wish::Dispatch) => dispatch().map(|()| Catch::Dispatch).map_err(Lack::Dispatch),
+        Some(Wish::Filter) => filter.ok_or(Lack::Filter),
+        None if is_there => Ok(Catch::Filter { is_there }),
+        None => dispatch().map(|()| Catch::Dispatch).or_else(|why| filter.ok_or(Lack::Catch(why))),
+    }
+}
+
+/// Every ability that is needed but to catch system calls, each with the words for "it is there".
+pub fn checks() -> [(String, Result<(), Lack>); 2] {
+    [check_release(), check_fsgsbase()]
+}
+
+fn check_release() -> (String, Result<(), Lack>) {
     let release = kernel_release();
     let recent = parse_release(&release).is_some_and(|version| version >= KERNEL_MIN);
-    [
-        (
-            format!("Linux {release} ({KERNEL_MIN_NAME} or later is needed)"),
-            recent.then_some(()).ok_or(Lack::Kernel(release)),
-        ),
-        ("the kernel offers Syscall User Dispatch".into(), offers_dispatch().then_some(()).ok_or(Lack::Dispatch)),
-        ("programs may set their FS base (FSGSBASE)".into(), offers_fsgsbase().then_some(()).ok_or(Lack::FsGsBase)),
-    ]
+    let words = format!("Linux {release} ({KERNEL_MIN_NAME} or later is needed)");
+    (words, recent.then_some(()).ok_or(Lack::Kernel(release)))
+}
+
+fn check_fsgsbase() -> (String, Result<(), Lack>) {
+    let words = "programs may set their FS base (FSGSBASE)".into();
+    (words, offers_fsgsbase().then_some(()).ok_or(Lack::FsGsBase))
 }
 
 /// The version of the Entresol that this process already runs in, if it does.
@@ -114,11 +199,29 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Switches dispatch off, which it is: the call fails only where the kernel does not know it.
-fn offers_dispatch() -> bool {
+/// Whether the Entresol around this process catches by a filter.
+fn is_filtered() -> bool {
+    // SAFETY: Linux has no such system call and answers ENOSYS; Entresol's takes no arguments.
+    unsafe { libc::syscall(PRIVATE_CATCH) == CAUGHT_BY_FILTER }
+}
+
+/// Switches dispatch off, which it is: the call fails only where the kernel does not know it or forbids it.
+pub fn dispatch() -> Result<(), NoDispatch> {
     // Inside Entresol dispatch is on for this thread, and switching it off is not ours to do.
     // SAFETY: PR_SYS_DISPATCH_OFF (0) with zero arguments changes nothing.
-    inside().is_some() || unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) } == 0
+    if inside().is_some() || unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) } == 0 {
+        return Ok(());
+    }
+    let forbidden = io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    Err(if forbidden { NoDispatch::Forbidden } else { NoDispatch::Unknown })
+}
+
+/// Whether the kernel knows filters that send signals.
+#[must_use]
+pub fn offers_filter() -> bool {
+    let action: u32 = libc::SECCOMP_RET_TRAP;
+    // SAFETY: only asks, about a word of ours.
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
 }
 
 fn offers_fsgsbase() -> bool {

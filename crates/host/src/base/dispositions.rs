@@ -2,9 +2,9 @@
 
 use crate::base::os::{self, HostAction};
 use crate::base::report;
-use abi::args::PR_SET_SYSCALL_USER_DISPATCH;
 use abi::{SigSet, Signal};
-use arch::{entry, syscall};
+use arch::entry;
+use core::ops::Range;
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::*};
 
@@ -40,30 +40,25 @@ const SA_ONSTACK: u64 = 0x0800_0000;
 /// The range of the image's text; the same in every child.
 static TEXT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Sets the range of the image's text, from which dispatch lets system calls through.
+/// Sets the range of the image's text.
 pub fn set_text(start: u64, end: u64) {
     TEXT[0].store(start, Relaxed);
     TEXT[1].store(end, Relaxed);
 }
 
+/// The range of the image's text.
+pub(crate) fn text() -> Range<u64> {
+    TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)
+}
+
 /// The offset of an address in the image's text.
 pub(crate) fn offset_in_image(rip: u64) -> Option<u64> {
-    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
-    (start..end).contains(&rip).then(|| rip - start)
+    let text = text();
+    text.contains(&rip).then(|| rip - text.start)
 }
 
 pub(crate) fn in_image(rip: u64) -> bool {
     offset_in_image(rip).is_some()
-}
-
-/// Turns system call dispatch on for this host thread.
-pub fn dispatch_on() {
-    let (start, end) = (TEXT[0].load(Relaxed), TEXT[1].load(Relaxed));
-    // SAFETY: from here on system calls outside the image arrive at our handler.
-    let r = unsafe { syscall!(os::nr::PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, 0) };
-    if r < 0 {
-        report::fatal(format_args!("the host refused system call dispatch (error {})", -r));
-    }
 }
 
 /// The signals that carriers need while one of them executes a program. If the host dropped a tick or a kick, it would
@@ -123,14 +118,14 @@ pub(crate) fn action(handler: u64, flags: u64) -> HostAction {
 #[derive(Debug, Clone, Copy)]
 pub struct HostInfo {
     pub(crate) signal: i32,
-    errno: i32,
+    pub(crate) errno: i32,
     pub(crate) code: i32,
     pad: i32,
     pub(crate) fields: [u64; 14],
 }
 
 impl HostInfo {
-    /// For a dispatched system call: the table that its number refers to.
+    /// For a caught system call: the table that its number refers to.
     pub(crate) fn architecture(&self) -> u32 {
         (self.fields[1] >> 32) as u32
     }

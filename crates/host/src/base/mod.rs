@@ -1,6 +1,7 @@
 //! The lowest layer: typed host calls, and whatever needs neither carriers nor a kernel. It knows of no process.
 
 pub(crate) mod bounds;
+pub mod catch;
 pub(crate) mod clock;
 pub(crate) mod contexts;
 pub mod dispositions;

@@ -85,6 +85,8 @@ pub struct Wishes {
     pub note: bool,
     /// The exec fails (`--require`).
     pub refuse: bool,
+    /// It fails because the program would end at its first call (`--catch=seccomp`).
+    pub by_filter: bool,
 }
 
 /// This process's part.
@@ -110,18 +112,19 @@ impl Natives {
 
     /// Whether an exec that would run natively fails.
     pub fn are_refused(&self) -> bool {
-        self.wishes.refuse
+        self.wishes.refuse || self.wishes.by_filter
     }
 
     /// Records that the exec of `file` is about to run natively, or fails for that reason.
     pub(crate) fn add(&self, reason: Reason, file: &[u8]) {
-        let says = (self.wishes.note || self.wishes.refuse) && self.has_stream();
+        let says = (self.wishes.note || self.are_refused()) && self.has_stream();
         let first = if says { SAID } else { RAN };
         let is_first = self.append(first + reason as u8);
         let mut line = Text::<1024>::default();
         let (name, why) = (Name(file), reason.words());
-        if says && self.wishes.refuse {
-            let _ = writeln!(line, "entresol: {name} is not executed (--require): {why}");
+        if says && self.are_refused() {
+            let cause = if self.wishes.by_filter { "--catch=seccomp" } else { "--require" };
+            let _ = writeln!(line, "entresol: {name} is not executed ({cause}): {why}");
         } else if says && is_first.unwrap_or(true) && !self.said.swap(true, Relaxed) {
             let _ = writeln!(
                 line,

@@ -1,7 +1,8 @@
 //! The host thread of a carrier: how it is cloned, set up and ended.
 
 use crate::base::contexts::StateBuffers;
-use crate::base::dispositions::{self, CARRIER_MASK, CLONING_MASK};
+use crate::base::catch;
+use crate::base::dispositions::{CARRIER_MASK, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::{Carrier, NO_IDENTITY};
 use crate::carriers::table::Carriers;
@@ -57,7 +58,7 @@ impl Carrier {
         os::sigprocmask(2, CARRIER_MASK);
         self.use_signal_stack();
         os::set_timer_slack(os::FINEST);
-        dispositions::dispatch_on();
+        catch::way().begin_thread();
         self.refill(buffers);
     }
 

@@ -1,6 +1,7 @@
 //! Whether the image can enter what is executed. The rule about files is [`program::inspect`], which `entresol run`
 //! uses as well; here it is applied by a process that may have changed its user, and in the middle of a call.
 
+use crate::base::catch;
 use crate::base::handover::Handover;
 use crate::base::natives::Reason;
 use crate::base::os::{self, nr};
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 use arch::{syscall, user};
 use core::fmt::Write;
 use kernel::Call;
-use patch::program::{self, Door};
+use patch::program::{self, Door, Layout};
 
 /// How many bytes of a file are read at once: its headers and, where linkers put them, its notes and its loader's name.
 const START_LEN: usize = 1024;
@@ -346,8 +347,12 @@ fn inspect(fd: i32) -> Found {
     match program::content(&start[..len.min(program::HEAD_LEN)]) {
         program::Content::Elf if gives_rights(fd) => Found::Program(Err(Reason::Privileged)),
         program::Content::Elf => {
-            let found = program::inspect(&mut read);
-            Found::Program(found.map(|program| program.door).map_err(|obstacle| obstacle.reason()))
+            let mut found = program::inspect(&mut read).map(|program| program.door);
+            // The dynamic linker's own calls would end the program before it has loaded the image.
+            if found == Ok(Door::Linker) && catch::way().outlives_exec() {
+                found = Layout::read(&mut read).map(|_| Door::Image);
+            }
+            Found::Program(found.map_err(|obstacle| obstacle.reason()))
         }
         program::Content::Script(name, argument) => Found::Script(string(name), argument.map(string)),
         program::Content::Other => Found::Other,

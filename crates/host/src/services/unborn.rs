@@ -13,7 +13,7 @@
 //! unblocked, the others stay pending at the host until the child is born.
 
 use crate::base::clock::Clock;
-use crate::base::dispositions;
+use crate::base::catch;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
 use crate::carriers::{alarms, outside};
@@ -54,7 +54,7 @@ impl Birth {
 /// Continues in a forked child, in the middle of the call: without a kernel if it can do so for a while.
 pub(crate) fn go_on(me: &'static Carrier, mut birth: Box<Birth>) -> Next {
     let (k, t) = (me.process(), birth.thread);
-    dispositions::dispatch_on();
+    catch::way().begin_thread();
     me.gs.pending.store(0, Relaxed);
     me.gs.interrupt.store(0, Relaxed);
     k.m.with_context(t, |context| {

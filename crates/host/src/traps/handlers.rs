@@ -4,6 +4,7 @@
 //! one of three things: it leaves a mark (the carrier is in the kernel and will check), changes where the carrier
 //! continues (the entry, a fixup, the kernel stack), or reports and ends the process.
 
+use crate::base::catch;
 use crate::base::dispositions::*;
 use crate::base::{os, points, report, sites};
 use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
@@ -132,7 +133,7 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if info.code != si_code::SYS_USER_DISPATCH {
+    if !catch::way().has_caught(info) {
         return sent_or_fault(info, frame);
     }
     if info.architecture() != AUDIT_ARCH_X86_64 {

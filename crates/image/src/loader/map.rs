@@ -3,13 +3,14 @@
 //! | | lies |
 //! |---|---|
 //! | ET_EXEC | at its own addresses |
-//! | ET_DYN with an interpreter | at a random place below [`PROGRAMS`], independent of all libraries |
+//! | ET_DYN with an interpreter | at a random place below [`PROGRAMS`], and below an image at fixed addresses, independent of all libraries |
 //! | ET_DYN without one (static-pie), interpreters | at an address of the host's choice, which is random |
 //!
 //! Natively the second lies at or above [`PROGRAMS`]. There the host has put our heap (`brk`), as it does for programs
 //! without an interpreter, and a heap must be able to grow.
 
 use super::NotDone;
+use crate::libraries;
 use abi::args::{
     ADDR_NO_RANDOMIZE, GRND_INSECURE, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE,
     MAP_PRIVATE_ANONYMOUS, PROT_NONE, PROT_READ_WRITE,
@@ -143,7 +144,7 @@ unsafe fn reserve_at_random(len: u64) -> isize {
     let is_random = is_random();
     for _ in 0..if is_random { ATTEMPTS } else { 1 } {
         let pages = if is_random { random() >> (64 - RANDOM_BITS) } else { 0 };
-        let Some(start) = PROGRAMS.checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else { break };
+        let Some(start) = programs_end().checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else { break };
         // SAFETY: takes only what is free.
         let at = unsafe { reserve(start, len, MAP_FIXED_NOREPLACE) };
         if at == start as isize {
@@ -155,6 +156,11 @@ unsafe fn reserve_at_random(len: u64) -> isize {
         }
     }
     -1
+}
+
+/// The first address that a program at a random place has not: behind an image at fixed addresses lies the heap.
+fn programs_end() -> u64 {
+    if libraries::is_fixed() { patch::FIXED_RANGE.start } else { PROGRAMS }
 }
 
 /// Whether the host gives random addresses (`personality(2)`, `kernel.randomize_va_space`).

@@ -21,8 +21,8 @@ use alloc::vec::Vec;
 use arch::syscall;
 use core::ffi::{CStr, c_char};
 use core::fmt::{Display, Write};
-use host::os;
 use host::report::Line;
+use host::{catch, os};
 use map::Mapped;
 use patch::elf::{ProgramHeader, search_table};
 use patch::program::Layout;
@@ -44,10 +44,14 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
         let argv = stack.add(1).cast::<*const c_char>();
         let envp = argv.add(*stack as usize + 1);
         let options = find(envp, boot::OPTIONS).map(|value| Options::parse(value, os::getpid()));
-        let Some(fd) = options.and_then(|options| options.program) else {
+        let Some((options, fd)) = options.and_then(|options| Some((options, options.program?))) else {
             fail(b"libentresol.so", "it is a part of `entresol run`, which starts it");
         };
         let name = find(envp, FILE).unwrap_or_default();
+        catch::choose(options.by_filter);
+        if options.makes_filter && let Err(why) = catch::way().begin() {
+            fail(name, NotDone { what: "the host refuses the filter that is to catch its system calls", why });
+        }
         let loaded = load_from(fd, name);
         let path = path_of(fd);
         let frames = frames(fd, &loaded.program);
@@ -154,7 +158,8 @@ fn protect() {
     let head = unsafe { core::slice::from_raw_parts(base as *const u8, PAGE as usize) };
     let headers = patch::elf::headers(head).into_iter().flatten();
     for header in headers.filter(|header: &ProgramHeader| header.kind == RELRO) {
-        let (start, end) = (base + header.address, base + header.address + header.memory_len);
+        let start = libraries::image_bias().wrapping_add(header.address);
+        let end = start + header.memory_len;
         let (start, end) = (start & !(PAGE - 1), end & !(PAGE - 1));
         if start < end {
             // SAFETY: pages of the image that it only reads from now on.

@@ -18,7 +18,7 @@ mod sleep;
 use crate::machine::{Call, Machine};
 use crate::syscall::policy::By;
 use crate::trap::{Out, Process};
-use crate::{Kernel, PRIVATE_JOIN_GROUP, PRIVATE_POINT, PRIVATE_VERSION};
+use crate::{CAUGHT_BY_DISPATCH, CAUGHT_BY_FILTER, Kernel, PRIVATE_CATCH, PRIVATE_JOIN_GROUP, PRIVATE_POINT, PRIVATE_VERSION};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
@@ -93,6 +93,7 @@ impl<M: Machine> Kernel<M> {
             | nr::SETRLIMIT
             | nr::PRLIMIT64 => self.syscall_of_time(cpu, t, call),
             PRIVATE_VERSION => Out::Done(1),
+            PRIVATE_CATCH => Out::Done(if self.config.by_filter { CAUGHT_BY_FILTER } else { CAUGHT_BY_DISPATCH }),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
             PRIVATE_POINT => self.sys_point(t),
             nr::GETTIMEOFDAY | nr::TIME | nr::GETRANDOM => self.sys_chance(cpu, t, call),

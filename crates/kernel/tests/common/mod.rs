@@ -71,6 +71,7 @@ impl World {
             mapped_guards: false,
             io: entresol_kernel::Io::Auto,
             extended_state: signal::frame::ExtendedState::Fxsave,
+            by_filter: false,
             tracing: false,
         };
         change(&mut config);

@@ -99,6 +99,7 @@ impl Setup {
             mapped_guards: false,
             io: config.io,
             extended_state: signal::frame::ExtendedState::Fxsave,
+            by_filter: false,
             tracing: false,
         };
         let kernel = Kernel::new(machine, how).unwrap_or_else(|e| panic!("no kernel of {} CPUs: {e:?}", config.cpus));

@@ -21,7 +21,8 @@ mod words;
 pub(crate) use signals::{again, fault, sent};
 pub(crate) use words::wake_borrowers;
 
-use crate::base::dispositions::{self, CLONING_MASK};
+use crate::base::catch;
+use crate::base::dispositions::CLONING_MASK;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::leave::Frame;
@@ -224,7 +225,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
 pub(crate) fn begin(me: &Carrier) -> *mut Context {
     let b = Borrower::of(me);
     me.use_signal_stack();
-    dispositions::dispatch_on();
+    catch::way().begin_thread();
     if b.set_tid != 0 {
         let _ = user::store_u32(b.set_tid, os::gettid() as u32);
     }
@@ -326,7 +327,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     });
     compiler_fence(SeqCst);
     if result == 0 {
-        dispositions::dispatch_on();
+        catch::way().begin_thread();
         b.apart = Some(apart);
         // The host clears its own word, and the other one is its parent's.
         b.clear_tid = 0;
