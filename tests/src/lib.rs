@@ -24,6 +24,7 @@
 //! deterministic.
 
 pub mod cargo;
+pub mod catch;
 pub mod compile;
 pub mod corpus;
 pub mod directives;

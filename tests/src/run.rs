@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::hardened::Hardening;
 use crate::outcome::{End, Outcome};
-use crate::{entresol, hang, places};
+use crate::{catch, entresol, hang, places};
 
 /// A program and how to run it.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Run {
     /// When there is no `entresol`, or it cannot be started.
     pub fn under_entresol(&self, options: &[&str]) -> Result<Outcome, String> {
         let mut command = self.begin(entresol::command()?)?;
-        command.arg("run").args(options).arg("--").arg(&self.program);
+        command.arg("run").args(catch::options()?).args(options).arg("--").arg(&self.program);
         self.finish(command)
     }
 
@@ -92,7 +92,8 @@ impl Run {
     /// As there, and when the files cannot be made readable for nobody.
     pub fn under_entresol_as_nobody(&self, options: &[&str]) -> Result<Outcome, String> {
         let Some(mut command) = self.as_nobody()? else { return self.under_entresol(options) };
-        command.arg(public(entresol::command()?)?).arg("run").args(options).arg("--").arg(public(&self.program)?);
+        command.arg(public(entresol::command()?)?).arg("run").args(catch::options()?).args(options);
+        command.arg("--").arg(public(&self.program)?);
         self.finish(command)
     }
 

@@ -8,9 +8,9 @@ use std::ptr;
 
 use crate::{install, program, unentered};
 use patch::program::Door;
+use tool::machine::Catch;
 use tool::say;
 use tool::style::{BAD, GOOD, NOTE};
-use tool::machine::Catch;
 use tool::{machine, resolve};
 
 /// The result of one check.

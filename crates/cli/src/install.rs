@@ -19,6 +19,11 @@ use tool::machine::user;
 
 use crate::{embedded, seal};
 
+/// The image's mode: it is this user's.
+const MODE: u32 = 0o500;
+/// The mode of an image that a program executes again after it has changed its user. Its folder stays this user's.
+const MODE_FIXED: u32 = 0o555;
+
 /// No folder would do.
 #[derive(Debug, Error)]
 #[error(
@@ -31,20 +36,20 @@ pub struct InstallError {
 
 /// Where the image lies, after putting it there if necessary.
 pub fn install() -> Result<PathBuf, InstallError> {
-    install_as(&format!("libentresol-{}.so", embedded::HASH), embedded::IMAGE)
+    install_as(&format!("libentresol-{}.so", embedded::HASH), embedded::IMAGE, MODE)
 }
 
 /// The same for the image at fixed addresses, which only a filter needs.
 pub fn install_fixed() -> Result<PathBuf, InstallError> {
     let image = patch::at_fixed_addresses(embedded::IMAGE).expect("the image is a shared object of this form");
-    install_as(&format!("libentresol-{}-fixed.so", embedded::HASH), &image)
+    install_as(&format!("libentresol-{}-fixed.so", embedded::HASH), &image, MODE_FIXED)
 }
 
-fn install_as(name: &str, image: &[u8]) -> Result<PathBuf, InstallError> {
+fn install_as(name: &str, image: &[u8], mode: u32) -> Result<PathBuf, InstallError> {
     let mut tried = Vec::new();
     let mut is_taken = false;
     for folder in folders::for_images() {
-        match install_in(&folder, name, image) {
+        match install_in(&folder, name, image, mode) {
             Ok(file) => return Ok(file),
             Err(why) => {
                 is_taken |= folder.starts_with("/tmp") && matches!(why, Unsuitable::Owner(_));
@@ -53,22 +58,22 @@ fn install_as(name: &str, image: &[u8]) -> Result<PathBuf, InstallError> {
         }
     }
     // Another user has created the folder with our name; nobody else can have created the one tried here.
-    if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), name, image) {
+    if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), name, image, mode) {
         return Ok(file);
     }
     Err(InstallError { tried: tried.join("; ") })
 }
 
-fn install_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuitable> {
+fn install_in(folder: &Path, name: &str, image: &[u8], mode: u32) -> Result<PathBuf, Unsuitable> {
     let folder = folders::open(folder, true)?.path;
     // LD_AUDIT is a list with colons, LD_PRELOAD also with spaces; the linker expands $ORIGIN; our options end at ;.
     if folder.as_os_str().as_bytes().iter().any(|byte| b" :;$".contains(byte) || byte.is_ascii_control()) {
         return Err(Unsuitable::Path);
     }
     let file = folder.join(name);
-    if !is_installed(&file, image)? {
-        write(&file, image, 0o500)?;
-        if !is_installed(&file, image)? {
+    if !is_installed(&file, image, mode)? {
+        write(&file, image, mode)?;
+        if !is_installed(&file, image, mode)? {
             return Err(Unsuitable::Owner(file));
         }
     }
@@ -76,7 +81,7 @@ fn install_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuit
 }
 
 /// Whether the file is there, ours and the image; a folder where it could never be executed is an error.
-fn is_installed(file: &Path, image: &[u8]) -> Result<bool, Unsuitable> {
+fn is_installed(file: &Path, image: &[u8], mode: u32) -> Result<bool, Unsuitable> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
         Ok(opened) => opened,
@@ -86,7 +91,7 @@ fn is_installed(file: &Path, image: &[u8]) -> Result<bool, Unsuitable> {
         Err(why) => return Err(why.into()),
     };
     let found = opened.metadata()?;
-    let is_ours = found.is_file() && found.uid() == user() && found.mode() & 0o7777 == 0o500;
+    let is_ours = found.is_file() && found.uid() == user() && found.mode() & 0o7777 == mode;
     let whole = is_ours
         && found.len() == image.len() as u64
         && (seal::holds(file, &found) || compare(file, &found, &opened, image)?);
@@ -165,12 +170,12 @@ mod tests {
     #[test]
     fn installs_once_for_this_user_only() {
         let (_scratch, folder) = folder();
-        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         assert_eq!(fs::read(&file).unwrap(), IMAGE);
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o500);
         assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
         let before = fs::metadata(&file).unwrap().ino();
-        assert_eq!(install_in(&folder, "image.so", IMAGE).unwrap(), file);
+        assert_eq!(install_in(&folder, "image.so", IMAGE, MODE).unwrap(), file);
         assert_eq!(fs::metadata(&file).unwrap().ino(), before, "an intact file is not written again");
         let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
         assert!(names.into_iter().all(|name| name == "image.so" || name == "image.so.seal"), "no draft stays behind");
@@ -179,49 +184,49 @@ mod tests {
     #[test]
     fn a_torn_file_is_replaced() {
         let (_scratch, folder) = folder();
-        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         fs::remove_file(&file).unwrap();
         fs::write(&file, &IMAGE[..5]).unwrap();
-        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE, MODE).unwrap()).unwrap(), IMAGE);
     }
 
     /// In the same inode, with the times of before.
     #[test]
     fn what_was_changed_in_place_is_put_right() {
         let (_scratch, folder) = folder();
-        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         let modified = fs::metadata(&file).unwrap().modified().unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
         let opened = OpenOptions::new().write(true).open(&file).unwrap();
         opened.write_all_at(b"NOT", 0).unwrap();
         opened.set_modified(modified).unwrap();
         opened.set_permissions(fs::Permissions::from_mode(0o500)).unwrap();
-        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE, MODE).unwrap()).unwrap(), IMAGE);
     }
 
     /// Size and mode say nothing: what was changed since is put right.
     #[test]
     fn a_file_of_the_same_size_is_not_taken_for_the_image() {
         let (_scratch, folder) = folder();
-        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         for at in [0, IMAGE.len() - 1] {
             let mut forged = IMAGE.to_vec();
             forged[at] ^= 1;
             fs::remove_file(&file).unwrap();
             fs::write(&file, &forged).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o500)).unwrap();
-            assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+            assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE, MODE).unwrap()).unwrap(), IMAGE);
         }
     }
 
     #[test]
     fn a_link_in_the_files_place_is_replaced() {
         let (scratch, folder) = folder();
-        let file = install_in(&folder, "image.so", IMAGE).unwrap();
+        let file = install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         let elsewhere = scratch.path().join("elsewhere");
         fs::rename(&file, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
-        install_in(&folder, "image.so", IMAGE).unwrap();
+        install_in(&folder, "image.so", IMAGE, MODE).unwrap();
         assert!(fs::symlink_metadata(&file).unwrap().is_file());
     }
 
@@ -230,7 +235,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["a b", "a:b", "a;b", "$LIB", "a\nb"] {
             let folder = scratch.path().join(name).join("entresol");
-            assert!(matches!(install_in(&folder, "image.so", IMAGE), Err(Unsuitable::Path)), "{name:?}");
+            assert!(matches!(install_in(&folder, "image.so", IMAGE, MODE), Err(Unsuitable::Path)), "{name:?}");
         }
     }
 
@@ -241,10 +246,10 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     // Threads share a process id, so they also share the draft: only "somebody succeeds" holds.
-                    let _ = install_in(&folder, "image.so", IMAGE);
+                    let _ = install_in(&folder, "image.so", IMAGE, MODE);
                 });
             }
         });
-        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE).unwrap()).unwrap(), IMAGE);
+        assert_eq!(fs::read(install_in(&folder, "image.so", IMAGE, MODE).unwrap()).unwrap(), IMAGE);
     }
 }

@@ -99,7 +99,12 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     let catch = machine::check_for(wish(request))?;
     let image = match catch {
         Catch::Dispatch => install::install()?,
-        Catch::Filter { .. } => {
+        Catch::Filter { is_there } => {
+            if let (Err(why), false, false) =
+                (machine::dispatch(), is_there || wish(request).is_some(), request.no_note)
+            {
+                style::remark(&filter_remark(why));
+            }
             program::take_place(&mut program)?;
             install::install_fixed()?
         }
@@ -121,6 +126,14 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
             execute_file(&image, &path, &load::arguments(&program, &request.command), &entries)
         }
     }
+}
+
+/// A filter takes rights away, of which the user is told unless he has asked for it.
+fn filter_remark(why: machine::NoDispatch) -> String {
+    format!(
+        "system calls are caught by a seccomp filter, because {why}. Nothing that is executed gains rights (no_new_privs), \
+         and what Entresol cannot enter fails with EPERM (--catch=seccomp or --no-note hides this)"
+    )
 }
 
 /// The way to catch that the user insists on.

@@ -70,9 +70,20 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
     let mut handed_on = Vec::new();
     // Settings that concern only this process are not passed on.
     let own = |pair: &[u8]| {
-        [&b"stats="[..], b"tree=", b"chaos=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate=", b"filter="]
-            .iter()
-            .any(|name| pair.starts_with(name))
+        [
+            &b"stats="[..],
+            b"tree=",
+            b"chaos=",
+            b"reserve=",
+            b"name=",
+            b"program=",
+            b"thread=",
+            b"ignored=",
+            b"rate=",
+            b"filter=",
+        ]
+        .iter()
+        .any(|name| pair.starts_with(name))
     };
     for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
         handed_on.extend_from_slice(pair);
@@ -177,6 +188,7 @@ static HOOKS: Hooks = Hooks {
         crate::heap::begin_child();
     },
     with_allocator_held: crate::heap::hold,
+    objects_changed: crate::objects::changed,
 };
 
 fn ignored_signals() -> SigSet {

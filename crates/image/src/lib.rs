@@ -36,6 +36,7 @@ pub mod limits;
 pub mod link_map;
 pub mod loader;
 mod memory;
+mod objects;
 pub mod options;
 pub mod panic;
 mod plans;

@@ -91,10 +91,19 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
             && first_time(aux.loader)
             && let Some(loader) = object(aux.loader, aux.loader)
         {
-            patch_object(&loader, b"ld.so", CROWD);
+            patch_linker(&loader);
             *PROGRAM.lock() = Some([aux.headers, aux.file]);
         }
     }
+}
+
+/// Patches glibc's dynamic linker.
+///
+/// # Safety
+/// It is mapped for good, and nobody is in a system call of it.
+pub(crate) unsafe fn patch_linker(linker: &Object<'_>) {
+    // SAFETY: as the caller promises.
+    unsafe { patch_object(linker, b"ld.so", CROWD) };
 }
 
 fn first_time(base: u64) -> bool {
@@ -218,7 +227,7 @@ const STATE_OF_GETRANDOM: [u8; 29] = [
 
 /// Replaces a function of the vDSO by a system call: `getcpu` reads the host's CPU number, but ours must come from the
 /// kernel; clocks read the host's time, which a controlled run must not use. `before` is code that precedes the call.
-unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
+pub(crate) unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
     let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
     let Some(mut stubs) = StubArea::near(&code, 1) else { return };

@@ -62,7 +62,7 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         sampling: None,
         limits: Limits::default(),
         by_filter: false,
-            tracing: false,
+        tracing: false,
     };
     let kernel = Kernel::new(TestMachine::default(), config).expect("memory");
     {

@@ -107,6 +107,9 @@ pub const CAUGHT_BY_DISPATCH: isize = 1;
 /// By a seccomp filter.
 pub const CAUGHT_BY_FILTER: isize = 2;
 
+/// The number of the private call by which a dynamic linker that nobody audits says that its list of objects has changed.
+pub const PRIVATE_OBJECTS: usize = 0x454e_0030;
+
 /// The number of the private call by which a thread joins a named group: its id (0: the caller), the name.
 pub const PRIVATE_JOIN_GROUP: usize = 0x454e_0010;
 

@@ -146,6 +146,8 @@ pub enum Event<'a> {
     Gone(u32),
     /// A message to the program's user.
     Message(core::fmt::Arguments<'a>),
+    /// The program's dynamic linker has loaded objects or removed some, and none of their code has run.
+    Objects,
     /// A scheduling point of a controlled run: advances virtual time.
     Point,
     /// A controlled run waits until the command has seen this state.

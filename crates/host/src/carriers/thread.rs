@@ -1,7 +1,7 @@
 //! The host thread of a carrier: how it is cloned, set up and ended.
 
-use crate::base::contexts::StateBuffers;
 use crate::base::catch;
+use crate::base::contexts::StateBuffers;
 use crate::base::dispositions::{CARRIER_MASK, CLONING_MASK};
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::{Carrier, NO_IDENTITY};

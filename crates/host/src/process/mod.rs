@@ -112,6 +112,8 @@ pub struct Hooks {
     pub in_child: fn(),
     /// Runs its argument with the allocator's lock held, so that a child finds the allocator consistent.
     pub with_allocator_held: fn(&mut dyn FnMut()),
+    /// The program's dynamic linker has loaded objects or removed some.
+    pub objects_changed: fn(),
 }
 
 impl Carrier {

@@ -9,7 +9,7 @@ use crate::base::report::Text;
 use abi::Errno;
 use abi::args::{
     AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, F_GETFD, O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK,
-    PR_GET_NO_NEW_PRIVS, R_OK,
+    PR_GET_NO_NEW_PRIVS, R_OK, S_IFMT, S_IFREG,
 };
 use alloc::vec::Vec;
 use arch::{syscall, user};
@@ -211,14 +211,23 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
     if is_privileged() {
         return Some(Reason::Secure);
     }
-    let path = handover.image();
-    // The dynamic linker would print a complaint about an image that it cannot open.
+    // The dynamic linker would print a complaint about an image that it cannot open. What is executed need not be read.
+    let (path, right) = (executed(handover), if catch::way().outlives_exec() { X_OK } else { R_OK });
     // SAFETY: the path ends with a zero.
-    match unsafe { syscall!(nr::ACCESS, path.as_ptr(), R_OK) } {
+    match unsafe { syscall!(nr::ACCESS, path.as_ptr(), right) } {
         0 => None,
         error if error == Errno::ENOENT.to_ret() => Some(Reason::ImageMissing),
         _ => Some(Reason::ImageForbidden),
     }
+}
+
+/// The image's path as a program is to be entered by it, with a final zero. Where the image is what every program
+/// executes, the link leads to it even if this user may not go to its folder, or it has been removed.
+pub(crate) fn executed(handover: &Handover) -> &[u8] {
+    const LINK: &[u8] = b"/proc/self/exe\0";
+    // SAFETY: a string of ours.
+    let linked = catch::way().outlives_exec() && unsafe { syscall!(nr::ACCESS, LINK.as_ptr(), X_OK) } == 0;
+    if linked { LINK } else { handover.image() }
 }
 
 /// Whether any program of this caller runs in secure-execution mode: it would find our options in its environment.
@@ -269,6 +278,8 @@ fn of_file(file: &File, words: Vec<Vec<u8>>, depth: usize) -> Way {
         }
         // The host returns ELOOP.
         Found::Script(..) => Way::Nowhere,
+        // The host returns EACCES.
+        Found::Other if !may_be_executed(fd) => Way::Nowhere,
         Found::Other => Way::Unknown(Errno::ENOEXEC),
     };
     os::close(fd);
@@ -296,6 +307,9 @@ fn of_interpreter(
 fn may_be_executed(fd: i32) -> bool {
     const CHECK: u64 = 0x10000;
     const ST_NOEXEC: u64 = 8;
+    if os::status(fd).is_none_or(|stat| stat[3] as u32 & S_IFMT != S_IFREG) {
+        return false;
+    }
     let (name, arguments, environment) = (c"", [c"".as_ptr() as u64, 0], [0u64]);
     // SAFETY: strings and arrays of ours; the host only checks the file (`AT_EXECVE_CHECK`), or, before Linux 6.14,
     // refuses the flag.

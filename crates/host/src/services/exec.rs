@@ -68,6 +68,8 @@ fn exec(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Lent
         return host(call, inherited);
     }
     match named.behind(handover) {
+        // An inner `entresol run` executes the image around it, which is its own.
+        Some(_) if is_from_inner_run(strings(call)[1]) => host(call, inherited),
         Some(path) => {
             lent.path = path;
             let [argv, envp] = strings(call);
@@ -119,7 +121,7 @@ fn enter(handover: &Handover, call: &Call, inherited: &Inherited, lent: &mut Len
 fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, lent: &mut Lent, load: Load) -> isize {
     let [argv, envp] = strings(call);
     // An inner `entresol run` executes its own image, with all that this one would add.
-    if has_entry(envp, FILE) && has_entry(envp, OPTIONS) {
+    if is_from_inner_run(envp) {
         return host(call, inherited);
     }
     lent.options = handover.options_for(&inherited.carried, inherited.ignored, inherited.rate);
@@ -147,7 +149,7 @@ fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, l
     let argv = if lent.words.is_empty() { argv } else { lent.arguments.as_ptr() as u64 };
     // SAFETY: changes a flag of a descriptor of ours.
     unsafe { syscall!(nr::FCNTL, load.fd, F_SETFD, 0) };
-    let args = [handover.image().as_ptr() as u64, argv, lent.environment.pointers.as_ptr() as u64, 0, 0, 0];
+    let args = [entrance::executed(handover).as_ptr() as u64, argv, lent.environment.pointers.as_ptr() as u64, 0, 0, 0];
     host(&Call { nr: nr::EXECVE, args }, inherited)
 }
 
@@ -171,6 +173,11 @@ fn arguments(words: &[Vec<u8>], argv: u64) -> Result<Vec<u64>, Errno> {
     }
     pointers.push(0);
     Ok(pointers)
+}
+
+/// Whether the command has made this environment for the image that it executes: programs do not see these variables.
+fn is_from_inner_run(envp: u64) -> bool {
+    has_entry(envp, FILE) && has_entry(envp, OPTIONS)
 }
 
 /// Whether an environment has a variable, by its name with the equals sign.

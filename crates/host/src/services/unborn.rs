@@ -12,8 +12,8 @@
 //! Signals are handled as in a process that is [`alone`]: those that the host treats as the program wants are
 //! unblocked, the others stay pending at the host until the child is born.
 
-use crate::base::clock::Clock;
 use crate::base::catch;
+use crate::base::clock::Clock;
 use crate::base::os::{self, nr};
 use crate::carriers::carrier::{Carrier, KERNEL_STACK, UNBORN};
 use crate::carriers::{alarms, outside};

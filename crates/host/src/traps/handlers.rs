@@ -140,6 +140,11 @@ unsafe extern "C" fn on_dispatch(_signal: i32, info: *const HostInfo, frame: *mu
         // The call came by `int $0x80`, which uses another table of numbers. Answer like a host without 32-bit calls.
         return frame.set_reg(reg::RAX, abi::Errno::ENOSYS.to_ret() as u64);
     }
+    begin_call(frame);
+}
+
+/// Begins the call whose instruction the host has not carried out.
+fn begin_call(frame: &mut HostFrame) {
     let rip = frame.rip();
     if frame.flags() & (flag::TF | flag::AC) != 0 && copy_call(frame, rip, run::DISPATCHED) {
         return;
@@ -176,6 +181,9 @@ unsafe extern "C" fn on_fault(_signal: i32, info: *const HostInfo, frame: *mut H
     let no_room = info.signal == os::SIGNAL_NO_ROOM && is_ours(&info_bytes(info), os::getpid());
     if no_room && arch::base::has_gs() && Carrier::me().gs.borrowed == 0 {
         return without_room(Carrier::me(), frame);
+    }
+    if catch::way().has_let_through(info, frame) {
+        return begin_call(frame);
     }
     sent_or_fault(info, frame);
 }

@@ -150,6 +150,10 @@ impl Machine for Host {
                 self.pass_point();
                 false
             }
+            Event::Objects => {
+                (self.settings.hooks.objects_changed)();
+                false
+            }
             Event::Held(state) => {
                 controlled::hold(k(), state);
                 false

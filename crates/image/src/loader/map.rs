@@ -144,7 +144,9 @@ unsafe fn reserve_at_random(len: u64) -> isize {
     let is_random = is_random();
     for _ in 0..if is_random { ATTEMPTS } else { 1 } {
         let pages = if is_random { random() >> (64 - RANDOM_BITS) } else { 0 };
-        let Some(start) = programs_end().checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else { break };
+        let Some(start) = programs_end().checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else {
+            break;
+        };
         // SAFETY: takes only what is free.
         let at = unsafe { reserve(start, len, MAP_FIXED_NOREPLACE) };
         if at == start as isize {

@@ -14,8 +14,8 @@ mod map;
 mod vector;
 
 use crate::boot::{self, find};
-use crate::libraries;
 use crate::options::Options;
+use crate::{libraries, objects};
 use abi::args::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK, PROT_READ};
 use alloc::vec::Vec;
 use arch::syscall;
@@ -25,7 +25,7 @@ use host::report::Line;
 use host::{catch, os};
 use map::Mapped;
 use patch::elf::{ProgramHeader, search_table};
-use patch::program::Layout;
+use patch::program::{Layout, is_glibc};
 
 /// The variable with the name under which the program was executed.
 pub const FILE: &[u8] = b"ENTRESOL_FILE=";
@@ -49,13 +49,18 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
         };
         let name = find(envp, FILE).unwrap_or_default();
         catch::choose(options.by_filter);
-        if options.makes_filter && let Err(why) = catch::way().begin() {
+        if options.makes_filter
+            && let Err(why) = catch::way().begin()
+        {
             fail(name, NotDone { what: "the host refuses the filter that is to catch its system calls", why });
         }
-        let loaded = load_from(fd, name);
+        let program = map_program(fd, name);
         let path = path_of(fd);
-        let frames = frames(fd, &loaded.program);
+        let frames = frames(fd, &program);
+        // Before another is opened: there may be no more.
         os::close(fd);
+        let loader = program.layout.loader.as_ref().map(|path| map_loader(path, name));
+        let loaded = Loaded { program, loader };
         let vector = vector::find(envp);
         vector::write(vector, &loaded, name.as_ptr() as u64);
         boot::boot(argv, envp, Some(path));
@@ -70,7 +75,12 @@ pub unsafe extern "C" fn load(stack: *mut u64) -> u64 {
             libraries::patch_program(&mut object, name);
         }
         if let Some(mut object) = loaded.loader.as_ref().and_then(Mapped::code) {
-            libraries::patch_program(&mut object, b"interpreter");
+            if loaded.program.layout.loader.as_deref().is_some_and(is_glibc) {
+                libraries::patch_linker(&object);
+                objects::watch(&object);
+            } else {
+                libraries::patch_program(&mut object, b"interpreter");
+            }
         }
         loaded.loader.as_ref().unwrap_or(&loaded.program).entry()
     }
@@ -86,29 +96,33 @@ pub(crate) struct Loaded {
 ///
 /// # Safety
 /// Nothing of the program runs.
-unsafe fn load_from(fd: i32, name: &[u8]) -> Loaded {
+unsafe fn map_program(fd: i32, name: &[u8]) -> Mapped {
     let layout = layout(fd, name);
-    let stack_is_executable = layout.executable_stack;
-    let other = layout.loader.as_ref().map(|path| {
-        let path = [path, &[0][..]].concat();
-        match os::open(&path, O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0) {
-            Ok(fd) => fd,
-            Err(why) => fail(&path, NotDone { what: "the interpreter cannot be opened", why }),
-        }
-    });
+    let (has_loader, stack_is_executable) = (layout.loader.is_some(), layout.executable_stack);
     // SAFETY: as the caller promises.
     unsafe {
-        let program = Mapped::of(fd, layout, other.is_some()).unwrap_or_else(|why| fail(name, why));
-        let loader = other.map(|fd| {
-            let mapped = Mapped::of(fd, self::layout(fd, name), false).unwrap_or_else(|why| fail(name, why));
-            os::close(fd);
-            mapped
-        });
+        let program = Mapped::of(fd, layout, has_loader).unwrap_or_else(|why| fail(name, why));
         if stack_is_executable && let Err(why) = vector::make_stack_executable(name.as_ptr() as u64) {
             fail(name, why);
         }
-        Loaded { program, loader }
+        program
     }
+}
+
+/// Maps the interpreter of the program that has this name.
+///
+/// # Safety
+/// As for [`map_program`].
+unsafe fn map_loader(path: &[u8], name: &[u8]) -> Mapped {
+    let path = [path, &[0][..]].concat();
+    let fd = match os::open(&path, O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0) {
+        Ok(fd) => fd,
+        Err(why) => fail(&path, NotDone { what: "the interpreter cannot be opened", why }),
+    };
+    // SAFETY: as the caller promises.
+    let mapped = unsafe { Mapped::of(fd, layout(fd, name), false) }.unwrap_or_else(|why| fail(name, why));
+    os::close(fd);
+    mapped
 }
 
 /// Where a program's exception frames begin, if its program headers do not say so, and the missing table of them.

@@ -15,10 +15,13 @@ mod rseq;
 mod signal;
 mod sleep;
 
-use crate::machine::{Call, Machine};
+use crate::machine::{Call, Event, Machine};
 use crate::syscall::policy::By;
 use crate::trap::{Out, Process};
-use crate::{CAUGHT_BY_DISPATCH, CAUGHT_BY_FILTER, Kernel, PRIVATE_CATCH, PRIVATE_JOIN_GROUP, PRIVATE_POINT, PRIVATE_VERSION};
+use crate::{
+    CAUGHT_BY_DISPATCH, CAUGHT_BY_FILTER, Kernel, PRIVATE_CATCH, PRIVATE_JOIN_GROUP, PRIVATE_OBJECTS, PRIVATE_POINT,
+    PRIVATE_VERSION,
+};
 use abi::nr;
 use ids::{CpuId, ThreadIdx};
 
@@ -96,6 +99,10 @@ impl<M: Machine> Kernel<M> {
             PRIVATE_CATCH => Out::Done(if self.config.by_filter { CAUGHT_BY_FILTER } else { CAUGHT_BY_DISPATCH }),
             PRIVATE_JOIN_GROUP => self.sys_join_group(t, &call.args),
             PRIVATE_POINT => self.sys_point(t),
+            PRIVATE_OBJECTS => {
+                self.m.observe(Event::Objects);
+                Out::Done(0)
+            }
             nr::GETTIMEOFDAY | nr::TIME | nr::GETRANDOM => self.sys_chance(cpu, t, call),
             _ => self.foreign(cpu, t, call),
         }

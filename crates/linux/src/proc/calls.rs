@@ -352,7 +352,7 @@ impl<M: Host> Linux<'_, M> {
     /// link's text.
     fn executable_behind(&self, asked: &Asked, node: &Node, rest: &[u8]) -> Option<&[u8]> {
         let reads = matches!(asked.what, What::Readlink { .. });
-        let follows = !asked.want.nofollow && asked.resolve & NO_MAGICLINKS == 0;
+        let follows = !asked.want.nofollow && asked.resolve & (NO_MAGICLINKS | NO_SYMLINKS) == 0;
         let is_exe = node.entry()?.name == "exe" && rest.is_empty() && (reads || follows);
         self.state().executable.as_deref().filter(|_| is_exe)
     }

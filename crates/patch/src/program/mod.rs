@@ -212,7 +212,9 @@ fn loader_name(read: &mut dyn FnMut(u64, &mut [u8]) -> usize, offset: u64, len: 
     Ok(bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
 }
 
-fn is_glibc(loader: &[u8]) -> bool {
+/// Whether a program's interpreter is glibc's dynamic linker, by its path.
+#[must_use]
+pub fn is_glibc(loader: &[u8]) -> bool {
     let name = loader.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     name.starts_with(b"ld-linux-x86-64.so")
 }

@@ -14,6 +14,7 @@ mod dispatch;
 mod seccomp;
 
 use crate::base::dispositions::HostInfo;
+use arch::frame::HostFrame;
 use sync::atomic::{AtomicBool, Ordering::*};
 
 /// A way to catch system calls.
@@ -30,6 +31,12 @@ pub trait Catch: Sync {
 
     /// Whether this SIGSYS is a system call that was caught so.
     fn has_caught(&self, info: &HostInfo) -> bool;
+
+    /// Whether this signal comes from a call that was not caught, because it must not be. The registers are then those
+    /// of a call that is about to begin.
+    fn has_let_through(&self, _info: &HostInfo, _frame: &mut HostFrame) -> bool {
+        false
+    }
 
     /// Whether it goes on in programs that are executed, before anything of them has run. The image must be what is
     /// executed then.

@@ -1,15 +1,17 @@
 //! A seccomp filter: every call from outside the image's fixed addresses is a signal.
 //!
 //! The host judges a call by the address behind its instruction, of which the image has none outside its range. The
-//! filter holds for all threads, children and programs, for good. It allows nothing that the host would forbid, so it
-//! confines nobody; the host asks for `no_new_privs` all the same, because a filter could mislead a program that gains
-//! rights.
+//! filter holds for all threads, children and programs, for good. It allows nothing that the host would forbid, and
+//! confines nobody. The host asks for `no_new_privs` all the same, unless the caller has CAP_SYS_ADMIN, because a filter
+//! could mislead a program that gains rights; under this one such a program would end at its first call.
 
 use super::Catch;
-use crate::base::dispositions::HostInfo;
+use crate::base::dispositions::{HostInfo, SIGILL};
 use crate::base::os::nr;
 use abi::args::PR_SET_NO_NEW_PRIVS;
-use abi::si_code;
+use abi::{Errno, si_code};
+use arch::context::reg;
+use arch::frame::HostFrame;
 use arch::syscall;
 use patch::FIXED_RANGE;
 
@@ -70,13 +72,18 @@ impl Catch for Seccomp {
         // Without it, hosts before Linux 5.16 slow the process down against attacks on speculative stores.
         const SECCOMP_FILTER_FLAG_SPEC_ALLOW: u64 = 4;
         let program = Program { len: FILTER.len() as u16, steps: FILTER.as_ptr() };
-        // SAFETY: the host copies the filter. The image's own calls pass it, and nothing of the program runs yet.
-        let answers = unsafe {
-            let bound = syscall!(nr::PRCTL, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        let set = || {
             let flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-            [bound, syscall!(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, flags, &raw const program)]
+            // SAFETY: the host copies the filter. The image's own calls pass it, and nothing of the program runs yet.
+            unsafe { syscall!(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
         };
-        answers.into_iter().find(|&answer| answer < 0).map_or(Ok(()), Err)
+        let mut answer = set();
+        if answer == Errno::EACCES.to_ret() {
+            // SAFETY: changes nothing in memory.
+            unsafe { syscall!(nr::PRCTL, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+            answer = set();
+        }
+        if answer < 0 { Err(answer) } else { Ok(()) }
     }
 
     /// Host threads and children inherit it.
@@ -84,6 +91,18 @@ impl Catch for Seccomp {
 
     fn has_caught(&self, info: &HostInfo) -> bool {
         info.code == si_code::SYS_SECCOMP && info.errno == COOKIE as i32
+    }
+
+    /// Since Linux 6.14 `uretprobe(2)` passes every filter: the host itself makes programs call it. From anywhere else it
+    /// is SIGILL.
+    fn has_let_through(&self, info: &HostInfo, frame: &mut HostFrame) -> bool {
+        // As the instruction and the call leave the registers.
+        let is_call = frame.reg(reg::RCX) == frame.rip() && frame.reg(reg::RAX) == u64::MAX;
+        let is_it = (info.signal, info.code) == (SIGILL, si_code::KERNEL) && is_call;
+        if is_it {
+            frame.set_reg(reg::RAX, nr::URETPROBE as u64);
+        }
+        is_it
     }
 
     fn outlives_exec(&self) -> bool {
