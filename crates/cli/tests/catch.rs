@@ -61,7 +61,7 @@ fn refuse(call: libc::c_long, first: u32, error: i32) -> io::Result<()> {
     }
 }
 
-/// Programs that execute programs, threads, a pipe, and a library that is loaded late.
+/// Programs that execute programs, by a pipe, in place of themselves and within a shell.
 const SCRIPT: &str = "(exit 7); test $? = 7 && echo three | cat && sh -c 'grep ^Threads: /proc/self/status' && \
     cat /proc/self/comm";
 

@@ -26,6 +26,8 @@ const PAGE: u64 = 4096;
 const PROGRAMS: u64 = 0x5555_5555_4000;
 /// Bits of a random page number: the most that `vm.mmap_rnd_bits` allows.
 const RANDOM_BITS: u32 = 32;
+/// The same below an image at fixed addresses.
+const RANDOM_BITS_BELOW_IMAGE: u32 = 26;
 /// The number of random addresses tried before leaving the choice to the host.
 const ATTEMPTS: usize = 16;
 /// The most bytes of program headers within the first pages.
@@ -141,10 +143,10 @@ unsafe fn reserve_anywhere(layout: &Layout, is_program: bool) -> Result<u64, Not
 }
 
 unsafe fn reserve_at_random(len: u64) -> isize {
-    let is_random = is_random();
+    let (is_random, (end, bits)) = (is_random(), programs_end());
     for _ in 0..if is_random { ATTEMPTS } else { 1 } {
-        let pages = if is_random { random() >> (64 - RANDOM_BITS) } else { 0 };
-        let Some(start) = programs_end().checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else {
+        let pages = if is_random { random() >> (64 - bits) } else { 0 };
+        let Some(start) = end.checked_sub(len).and_then(|last| last.checked_sub(pages * PAGE)) else {
             break;
         };
         // SAFETY: takes only what is free.
@@ -160,9 +162,10 @@ unsafe fn reserve_at_random(len: u64) -> isize {
     -1
 }
 
-/// The first address that a program at a random place has not: behind an image at fixed addresses lies the heap.
-fn programs_end() -> u64 {
-    if libraries::is_fixed() { patch::FIXED_RANGE.start } else { PROGRAMS }
+/// The first address that no program at a random place has, and the random bits of its page number. Behind an image at
+/// fixed addresses lies the heap, and ThreadSanitizer takes nothing below 0x550000000000 for a program.
+fn programs_end() -> (u64, u32) {
+    if libraries::is_fixed() { (patch::FIXED_RANGE.start, RANDOM_BITS_BELOW_IMAGE) } else { (PROGRAMS, RANDOM_BITS) }
 }
 
 /// Whether the host gives random addresses (`personality(2)`, `kernel.randomize_va_space`).
