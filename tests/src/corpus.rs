@@ -6,14 +6,15 @@
 //! descriptors, too (`descriptors/readers@threads`), with `hardened` on hosts that are so (`signals/handlers@mdwe`), with `forms` linked otherwise (`threads/mutex@static`). A file without cases is run whole in all three ways.
 //!
 //! `ENTRESOL_CORPUS=whole` runs every file whole, once, on four CPUs, and in the ways that its directives name: all that is
-//! compared, in less time, but a difference is told of the file and not of the case.
+//! compared, in less time, but a difference is told of the file and not of the case. `ENTRESOL_CORPUS=compile` only compiles for
+//! that: the build folder, copied along with the test and the corpus, serves a machine without a compiler.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::Trial;
 
-use crate::compile::compile;
+use crate::compile::{Compiled, compile};
 use crate::directives::Directives;
 use crate::form::Form;
 use crate::hardened::Hardening;
@@ -45,6 +46,17 @@ const FOUR_CPUS: Way = way("@4", &["--cpus", "4", "--hz", "20000"]);
 const MDWE: Way = Way { hardening: Some(Hardening::Mdwe), ..way("@mdwe", &["--cpus", "4"]) };
 const SECCOMP: Way = Way { hardening: Some(Hardening::Seccomp), ..way("@seccomp", &["--cpus", "4"]) };
 
+/// What is asked of the corpus.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Each case, and each file.
+    All,
+    /// Each file, once.
+    Whole,
+    /// That each file be compiled.
+    Compile,
+}
+
 /// One source file.
 #[derive(Clone, Debug)]
 struct Program {
@@ -62,20 +74,23 @@ struct Program {
 /// # Errors
 /// An unreadable file or a wrong directive.
 pub fn trials() -> Result<Vec<Trial>, String> {
-    let by_case = cases_wanted()?;
+    let extent = Extent::wanted()?;
     let mut trials = Vec::new();
     for program in find(&places::programs())? {
-        trials.extend(program.trials(by_case));
+        trials.extend(program.trials(extent));
     }
     Ok(trials)
 }
 
-/// Whether cases are run by themselves, too (`ENTRESOL_CORPUS`).
-fn cases_wanted() -> Result<bool, String> {
-    match std::env::var("ENTRESOL_CORPUS").as_deref() {
-        Err(_) | Ok("all") => Ok(true),
-        Ok("whole") => Ok(false),
-        Ok(other) => Err(format!("ENTRESOL_CORPUS={other}: all or whole")),
+impl Extent {
+    /// By `ENTRESOL_CORPUS`.
+    fn wanted() -> Result<Self, String> {
+        match std::env::var("ENTRESOL_CORPUS").as_deref() {
+            Err(_) | Ok("all") => Ok(Self::All),
+            Ok("whole") => Ok(Self::Whole),
+            Ok("compile") => Ok(Self::Compile),
+            Ok(other) => Err(format!("ENTRESOL_CORPUS={other}: all, whole or compile")),
+        }
     }
 }
 
@@ -97,11 +112,12 @@ impl Program {
         Ok(Self { name: name.to_string_lossy().into_owned(), source, directives, cases, native: Arc::default() })
     }
 
-    fn trials(&self, by_case: bool) -> Vec<Trial> {
+    fn trials(&self, extent: Extent) -> Vec<Trial> {
+        let by_case = extent == Extent::All;
         let mut trials = Vec::new();
         if by_case {
             for case in &self.cases {
-                trials.push(self.trial(format!("{}::{case}", self.name), Some(case.clone()), DEFAULT));
+                trials.push(self.trial(format!("{}::{case}", self.name), Some(case.clone()), DEFAULT, extent));
             }
         }
         let numbers = if self.directives.default_cpus_only { &[][..] } else { &[ONE_CPU, FOUR_CPUS] };
@@ -121,12 +137,12 @@ impl Program {
         }
         ways.extend(self.directives.forms.iter().map(|&form| Way { form, ..way(form.suffix(), &["--cpus", "4"]) }));
         for way in ways {
-            trials.push(self.trial(format!("{}{}", self.name, way.name), None, way));
+            trials.push(self.trial(format!("{}{}", self.name, way.name), None, way, extent));
         }
         trials
     }
 
-    fn trial(&self, name: String, case: Option<String>, way: Way) -> Trial {
+    fn trial(&self, name: String, case: Option<String>, way: Way, extent: Extent) -> Trial {
         let mut needs = self.directives.needs.clone();
         needs.extend((self.directives.privileged || self.directives.root).then_some(Requirement::Root));
         needs.extend(way.form.needs());
@@ -136,13 +152,23 @@ impl Program {
         }
         let conditions = Conditions { needs, alone: self.directives.alone };
         let program = self.clone();
-        trial(name, &conditions, move || program.check(case, way))
+        trial(name, &conditions, move || match extent {
+            Extent::Compile => {
+                way.hardening.map_or(Ok(()), |_| Hardening::launcher().map(drop))?;
+                program.compiled(way).map(drop)
+            }
+            Extent::All | Extent::Whole => program.check(case, way),
+        })
+    }
+
+    fn compiled(&self, way: Way) -> Result<Compiled, String> {
+        let form = if way.form == Form::Dynamic { Form::wanted()? } else { way.form };
+        compile(&self.source, &self.directives, form)
     }
 
     /// Runs the program both ways and compares.
     fn check(&self, case: Option<String>, way: Way) -> Result<(), String> {
-        let form = if way.form == Form::Dynamic { Form::wanted()? } else { way.form };
-        let compiled = compile(&self.source, &self.directives, form)?;
+        let compiled = self.compiled(way)?;
         let mut run = Run::new(compiled.program).args(case).timeout(self.directives.timeout);
         run.hardening = way.hardening.or(Hardening::wanted()?);
         run.env.extend(compiled.library.map(|library| ("LIBRARY".into(), library.into())));

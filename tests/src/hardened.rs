@@ -3,7 +3,6 @@
 //! `ENTRESOL_TESTS_ON=mdwe` (or `seccomp`) does it to the whole corpus.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::compile::compile;
 use crate::directives::Directives;
@@ -20,7 +19,8 @@ pub enum Hardening {
 }
 
 impl Hardening {
-    fn name(self) -> &'static str {
+    /// What the launcher calls it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mdwe => "mdwe",
             Self::Seccomp => "seccomp",
@@ -40,16 +40,13 @@ impl Hardening {
         }
     }
 
-    /// The beginning of a command on such a host.
+    /// The program that executes another one on such a host, when told [`Hardening::name`] and the other one's words.
     ///
     /// # Errors
-    /// The compiler's words: the launcher is a C program.
-    pub fn launcher(self) -> Result<Command, String> {
+    /// The compiler's words: it is a C program.
+    pub(crate) fn launcher() -> Result<PathBuf, String> {
         let source = places::programs().join("hardened/launcher.c");
         let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-        let launcher: PathBuf = compile(&source, &Directives::parse(&text)?, Form::Dynamic)?.program;
-        let mut command = Command::new(launcher);
-        command.arg(self.name());
-        Ok(command)
+        Ok(compile(&source, &Directives::parse(&text)?, Form::Dynamic)?.program)
     }
 }

@@ -4,10 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The corpus of programs.
+/// The corpus of programs: in the package's folder, which cargo names to the tests that it runs. A copy of this test on another
+/// machine is told by the same variable where its copy of the corpus lies.
 #[must_use]
 pub fn programs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).join("programs")
 }
 
 /// The folder of the running profile, `target/debug` or `target/release`: a test binary lies in its `deps`.

@@ -91,9 +91,10 @@ impl Run {
     /// # Errors
     /// As there, and when the files cannot be made readable for nobody.
     pub fn under_entresol_as_nobody(&self, options: &[&str]) -> Result<Outcome, String> {
-        let Some(mut command) = self.as_nobody()? else { return self.under_entresol(options) };
-        command.arg(public(entresol::command()?)?).arg("run").args(catch::options()?).args(options);
-        command.arg("--").arg(public(&self.program)?);
+        let Some(mut command) = self.begin_as_nobody(entresol::command()?)? else {
+            return self.under_entresol(options);
+        };
+        command.arg("run").args(catch::options()?).args(options).arg("--").arg(public(&self.program)?);
         self.finish(command)
     }
 
@@ -102,27 +103,38 @@ impl Run {
     /// # Errors
     /// As there.
     pub fn natively_as_nobody(&self) -> Result<Outcome, String> {
-        let Some(mut command) = self.as_nobody()? else { return self.natively() };
-        command.arg(public(&self.program)?);
-        self.finish(command)
+        match self.begin_as_nobody(&self.program)? {
+            Some(command) => self.finish(command),
+            None => self.natively(),
+        }
     }
 
     /// The beginning of a command: this program, on a host as it is to be.
     fn begin(&self, program: &Path) -> Result<Command, String> {
         let Some(hardening) = self.hardening else { return Ok(Command::new(program)) };
-        let mut command = hardening.launcher()?;
-        command.arg(program);
+        let mut command = Command::new(Hardening::launcher()?);
+        command.arg(hardening.name()).arg(program);
         Ok(command)
     }
 
-    /// The beginning of a command that gives root's rights up, if there are any to be given up.
-    fn as_nobody(&self) -> Result<Option<Command>, String> {
+    /// The same as user nobody, if there are rights to be given up.
+    fn begin_as_nobody(&self, program: &Path) -> Result<Option<Command>, String> {
+        const NOBODY: u32 = 65_534;
         let keep = std::env::var_os("ENTRESOL_TESTS_AS").is_some_and(|user| user == "root");
         if keep || !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
-        let mut command = self.begin(Path::new("setpriv"))?;
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        let program = public(program)?;
+        let mut command = match self.hardening {
+            None => Command::new(program),
+            Some(hardening) => {
+                let mut command = Command::new(public(&Hardening::launcher()?)?);
+                command.arg(hardening.name()).arg(program);
+                command
+            }
+        };
+        // The standard library drops root's other groups, too.
+        command.uid(NOBODY).gid(NOBODY);
         Ok(Some(command))
     }
 
