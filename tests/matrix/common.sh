@@ -28,16 +28,18 @@ corpus() {
 
 # drop_uncompiled FOLDER LOG: takes the programs that LOG says were not compiled out of the corpus there, and names them.
 drop_uncompiled() {
-    local name
+    local name source library
     failed "$2" | sed 's/@.*//' | sort -u | while read -r name; do
-        rm "$1/matrix/tests/programs/$name".c*
+        source=$(echo "$1/matrix/tests/programs/$name".c*)
+        library=$(sed -n 's,^//@ shared: ,,p' "$source")
+        rm "$source" ${library:+"$(dirname "$source")/$library"}
         echo "$name"
     done
 }
 
 # failed LOG: the names of the tests that failed.
 failed() {
-    sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$1" | sort
+    sed -n 's/^test \(.*[^ ]\) *\.\.\. FAILED$/\1/p' "$1" | sort
 }
 
 # names: the lines of the input as a list for the page.

@@ -29,8 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* musl has no names for errors and signals, but sentences. */
-#ifndef __GLIBC__
+/* musl has no names for errors and signals, but sentences, and so had glibc before 2.32. */
+#if !defined __GLIBC__ || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 32)
 #define strerrorname_np strerror
 #define sigabbrev_np strsignal
 #endif

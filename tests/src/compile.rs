@@ -13,6 +13,9 @@ use crate::places;
 /// What every program is compiled with. No reordering: the cases of a file run in the order of the text.
 const COMMON_FLAGS: &[&str] = &["-O2", "-g", "-pthread", "-fno-toplevel-reorder", "-Wall", "-Werror"];
 
+/// What glibc had in libraries of their own until 2.34. They are empty since, and in musl.
+const COMMON_LIBS: &[&str] = &["-lrt", "-ldl", "-lutil"];
+
 /// A compiled program, and the library that it asked for.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -66,6 +69,7 @@ fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String], form: F
         .arg(&part)
         .arg(source)
         .args(libs)
+        .args(COMMON_LIBS)
         .output()
         .map_err(|error| format!("cannot run {compiler}: {error}"))?;
     if !answer.status.success() {
@@ -78,7 +82,7 @@ fn build(source: &Path, suffix: &str, flags: &[String], libs: &[String], form: F
 /// Covers the source, every header of the corpus (few and small) and the flags.
 fn content_hash(source: &Path, flags: &[String], libs: &[String], form: Form) -> Result<u64, String> {
     let mut hasher = DefaultHasher::new();
-    (COMMON_FLAGS, flags, libs, form).hash(&mut hasher);
+    (COMMON_FLAGS, COMMON_LIBS, flags, libs, form).hash(&mut hasher);
     let mut inputs = headers(&places::programs())?;
     inputs.push(source.to_owned());
     for input in inputs {

@@ -5,6 +5,18 @@
 #include "../check.h"
 #include <linux/futex.h>
 
+/* What headers before Linux 5.14 and 5.16 lack. */
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
+#ifndef FUTEX_32
+#define FUTEX_32 2
+#define FUTEX_WAITV_MAX 128
+struct futex_waitv {
+  uint64_t val, uaddr;
+  uint32_t flags, __reserved;
+};
+#endif
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif

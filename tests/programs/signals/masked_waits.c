@@ -4,6 +4,11 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
+/* What headers before Linux 5.11 lack. */
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
 static int ends[2], epoll;
 static volatile sig_atomic_t count;
 static void note(int signal) {
