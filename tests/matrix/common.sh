@@ -23,7 +23,7 @@ kit() {
 
 # corpus FOLDER WORDS…: the words of a command line that runs a part of the corpus for the root folder FOLDER.
 corpus() {
-    echo "CARGO_MANIFEST_DIR=$1/matrix/tests ENTRESOL=$1/matrix/entresol $1/matrix/release/deps/programs ${*:2}"
+    echo "CARGO_MANIFEST_DIR=$1/matrix/tests ENTRESOL=$1/matrix/entresol $1/matrix/release/deps/programs --color never ${*:2}"
 }
 
 # drop_uncompiled FOLDER LOG: takes the programs that LOG says were not compiled out of the corpus there, and names them.
@@ -48,13 +48,15 @@ names() {
     sed 's/.*/`&`/' | paste -sd, | sed 's/,/, /g'
 }
 
-# cell LOG: how a run of the test ended: programs passed, and the names of the others.
+# cell LOG: how a run of the test ended: how many programs passed of those that succeed natively, and the names of the others.
 cell() {
-    local passed failed
+    local passed natively differing
     passed=$(sed -n 's/^test result: .*\. \([0-9]*\) passed; .*/\1/p' "$1")
-    failed=$(sed -n 's/^test result: .* \([0-9]*\) failed; .*/\1/p' "$1")
     if [ -z "$passed" ]; then echo "did not end"; return; fi
-    echo "$passed of $((passed + failed))$([ "$failed" = 0 ] || echo " (not $(failed "$1" | names))")"
+    natively=$(awk '/^---- / { name = $2 } /^fails natively/ { print name }' "$1")
+    differing=$(failed "$1" | grep -vxF "${natively:-none}" || true)
+    echo "$passed of $((passed + $(grep -c . <<<"$differing" || true)))${differing:+, not $(names <<<"$differing")}" \
+        "${natively:+($(names <<<"$natively") fails natively)}"
 }
 
 # page RESULTS HEADING FILE: RESULTS has lines of row, column and cell, with tabs between them; they become a table, which

@@ -42,7 +42,9 @@ pub fn compile(source: &Path, directives: &Directives, form: Form) -> Result<Com
     let library = match &directives.shared {
         Some(name) => {
             let flags = [&["-shared".to_owned(), "-fPIC".to_owned()], &directives.flags[..]].concat();
-            Some(build(&source.with_file_name(name), ".so", &flags, &[], Form::Dynamic)?)
+            // What loads a library has the same C library.
+            let form = if form == Form::Musl { Form::Musl } else { Form::Dynamic };
+            Some(build(&source.with_file_name(name), ".so", &flags, &[], form)?)
         }
         None => None,
     };

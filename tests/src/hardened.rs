@@ -47,6 +47,7 @@ impl Hardening {
     pub(crate) fn launcher() -> Result<PathBuf, String> {
         let source = places::programs().join("hardened/launcher.c");
         let text = std::fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-        Ok(compile(&source, &Directives::parse(&text)?, Form::Dynamic)?.program)
+        // Statically, so that it starts beside any C library.
+        Ok(compile(&source, &Directives::parse(&text)?, Form::Static)?.program)
     }
 }
