@@ -1,3 +1,4 @@
+//@ forms: musl
 /* Which CPUs a thread may use. Masks are shown relative to the one at the start, so that any number of CPUs
  * gives the same lines. */
 #include "../check.h"

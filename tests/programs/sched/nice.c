@@ -162,8 +162,10 @@ CASE(seen_by_others) {
   need(waitpid(child, NULL, 0) == child);
 }
 
+static pid_t asker;
 static void *ask(void *arg) {
   (void)arg;
+  asker = syscall(SYS_gettid);
   next();
   say("thread %s", of(PRIO_PROCESS, 0));
   return NULL;
@@ -177,6 +179,8 @@ static void of_group(void) {
   say("own %s, group %s", of(PRIO_PROCESS, 0), of(PRIO_PGRP, 0));
   need(write(asked[1], &byte, 1) == 1);
   finish(thread);
+  /* Linux lets it be joined some time before it leaves the group. */
+  wait_until(syscall(SYS_tgkill, getpid(), asker, 0) != 0);
   need(setpriority(PRIO_PROCESS, 0, 9) == 0);
   say("own %s, group %s", of(PRIO_PROCESS, 0), of(PRIO_PGRP, 0));
 }

@@ -1,3 +1,4 @@
+//@ forms: musl
 /* rt_tgsigqueueinfo by threads that are not the first one: the order of its errors, where thread and process do not belong
  * together above all. */
 #include "../check.h"

@@ -1,4 +1,5 @@
 //@ status: any
+//@ forms: musl
 /* The first thread ends by pthread_exit; the last one's end is the program's. */
 #include "../check.h"
 

@@ -1,4 +1,5 @@
 //@ status: any
+//@ forms: musl
 /* The main thread has exited before others: its id still names what is left of it (`delay_group_leader`). */
 #include "../check.h"
 #include <dirent.h>
