@@ -1,6 +1,7 @@
 /* Actions and masks that change while signals come from other processes: none is lost, obeyed by mistake, or late. */
 #include "../check.h"
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/wait.h>
 
@@ -16,15 +17,32 @@ static sigset_t only(int signal) {
   return set;
 }
 
+/* Set by a child: it has sent its signal, or may be sent signals. */
+static volatile int *ready;
+
+static void begin(void) {
+  if (!ready) ready = mmap(NULL, sizeof *ready, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  need(ready != MAP_FAILED);
+  *ready = 0;
+}
+
 /* A process that sends a signal after a while. */
 static pid_t sender(int signal, int ms) {
+  begin();
   pid_t to = getpid(), child = fork();
   if (child == 0) {
     sleep_ms(ms);
     kill(to, signal);
+    *ready = 1;
     _exit(0);
   }
   return child;
+}
+
+/* Makes no system call until so long after the signal was sent. */
+static void compute_until_sent(int ms) {
+  while (!*ready) {}
+  for (int64_t end = now_ns(CLOCK_MONOTONIC) + ms * 1000000; now_ns(CLOCK_MONOTONIC) < end;) {}
 }
 static void end_of(pid_t child) {
   int status;
@@ -42,7 +60,7 @@ CASE(pending_and_handled_now) {
       if (ignored && signals[i] != SIGCHLD) signal(signals[i], SIG_IGN);
       pid_t child = sender(signals[i], 0);
       if (signals[i] != SIGCHLD) end_of(child);
-      else sleep_ms(20);
+      else compute_until_sent(20);
       signal(signals[i], note_it);
       need(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
       say("%s, %s: handled %d", sigabbrev_np(signals[i]), ignored ? "ignored before" : "default before", (int)handled);
@@ -54,16 +72,18 @@ CASE(pending_and_handled_now) {
 
 /* Ignored, handled, ignored: never the default action. */
 static void flip(int signal_) {
+  begin();
   pid_t child = fork();
   if (child == 0) {
     signal(signal_, SIG_IGN);
+    *ready = 1;
     for (int64_t end = now_ns(CLOCK_MONOTONIC) + 200 * 1000000; now_ns(CLOCK_MONOTONIC) < end;) {
       signal(signal_, note_it);
       signal(signal_, SIG_IGN);
     }
     _exit(0);
   }
-  sleep_ms(20);
+  while (!*ready) sleep_ms(1);
   int status;
   while (waitpid(child, &status, WNOHANG) == 0)
     for (int i = 0; i < 20; i++) kill(child, signal_);
@@ -122,7 +142,7 @@ CASE(unblocked_late) {
     signal(signal_, note_it);
     handled = 0;
     pid_t child = sender(signal_, 0);
-    for (int64_t end = now_ns(CLOCK_MONOTONIC) + 40 * 1000000; now_ns(CLOCK_MONOTONIC) < end;) {}
+    compute_until_sent(40);
     need(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0);
     int at_once = handled;
     say("%d: at once %d", i, at_once);
