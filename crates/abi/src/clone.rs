@@ -133,6 +133,20 @@ impl CloneArgs {
             cgroup: 0,
         }
     }
+
+    /// The same as arguments of the old `clone(2)` in x86-64's order, if that can say it.
+    pub fn to_clone(&self) -> Option<[u64; 5]> {
+        const NEW: u64 = !0xFFFF_FFFF | clone_flags::CSIGNAL | clone_flags::DETACHED;
+        let says_more = self.flags & NEW != 0 || self.exit_signal > clone_flags::CSIGNAL || self.set_tid_size != 0;
+        // The old call has one argument for both.
+        let both = clone_flags::PIDFD | clone_flags::PARENT_SETTID;
+        if says_more || self.flags & both == both {
+            return None;
+        }
+        let parent = if self.flags & clone_flags::PIDFD != 0 { self.pidfd } else { self.parent_tid };
+        let top = self.stack.checked_add(self.stack_size)?;
+        Some([self.flags | self.exit_signal, top, parent, self.child_tid, self.tls])
+    }
 }
 
 #[cfg(test)]
@@ -157,5 +171,26 @@ mod tests {
     fn the_old_call_carries_its_signal_in_the_flags() {
         let a = CloneArgs::from_clone(clone_flags::VM | 17, 0x1000, 1, 2, 3);
         assert_eq!((a.flags, a.exit_signal, a.parent_tid, a.child_tid, a.tls), (clone_flags::VM, 17, 1, 2, 3));
+    }
+
+    #[test]
+    fn what_the_old_call_can_say_is_said_by_it() {
+        use clone_flags as cf;
+        let fork = CloneArgs { flags: cf::CHILD_SETTID, child_tid: 2, exit_signal: 17, tls: 3, ..CloneArgs::default() };
+        assert_eq!(fork.to_clone(), Some([cf::CHILD_SETTID | 17, 0, 0, 2, 3]));
+        let parent = CloneArgs { flags: cf::PARENT_SETTID, parent_tid: 5, pidfd: 6, ..fork };
+        let pidfd = CloneArgs { flags: cf::PIDFD, ..parent };
+        assert_eq!([parent, pidfd].map(|args| args.to_clone().map(|a| a[2])), [Some(5), Some(6)]);
+        let lent = CloneArgs { flags: cf::VM | cf::VFORK, stack: 0x1000, stack_size: 0x2000, ..fork };
+        assert_eq!(lent.to_clone(), Some([cf::VM | cf::VFORK | 17, 0x3000, 0, 2, 3]));
+        for args in [
+            CloneArgs { flags: cf::PIDFD | cf::PARENT_SETTID, ..fork },
+            CloneArgs { flags: cf::INTO_CGROUP, ..fork },
+            CloneArgs { flags: cf::NEWTIME, ..fork },
+            CloneArgs { set_tid_size: 1, ..fork },
+            CloneArgs { exit_signal: 0x100, ..fork },
+        ] {
+            assert_eq!(args.to_clone(), None, "{args:?}");
+        }
     }
 }

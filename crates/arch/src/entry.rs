@@ -309,17 +309,14 @@ global_asm!(
     "entresol_restorer:",
     ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05",
     "ud2",
-    // ---- a new host thread, by clone, on the stack given --------------------------------
-    // rdi = flags, rsi = stack top, rdx = Gs, rcx = parent tid pointer.
+    // ---- a new host thread, by clone or clone3, on a stack given there ------------------
+    // rdi, rsi, rdx, rcx, r8 = the call's arguments, r9 = Gs, the call's number on the stack.
     // The child takes its GS base before anything else can happen to it.
-    ".globl entresol_clone_carrier",
-    ".hidden entresol_clone_carrier",
-    "entresol_clone_carrier:",
-    "mov r9, rdx",
-    "mov rdx, rcx",
-    "xor r10d, r10d",
-    "xor r8d, r8d",
-    "mov eax, 56",
+    ".globl entresol_clone",
+    ".hidden entresol_clone",
+    "entresol_clone:",
+    "mov r10, rcx",
+    "mov rax, [rsp + 8]",
     "syscall",
     "test rax, rax",
     "jz 6f",
@@ -327,16 +324,6 @@ global_asm!(
     "6:",
     "wrgsbase r9",
     "jmp entresol_entry_carrier",
-    // ---- the same by clone3: rdi = its arguments, rsi = their size, rdx = Gs ------------
-    ".globl entresol_clone_lent",
-    ".hidden entresol_clone_lent",
-    "entresol_clone_lent:",
-    "mov r9, rdx",
-    "mov eax, 435",
-    "syscall",
-    "test rax, rax",
-    "jz 6b",
-    "ret",
     handlers = sym HANDLERS,
     sched_yield = const SCHED_YIELD,
     futex = const FUTEX,
@@ -347,6 +334,8 @@ global_asm!(
 pub const SCHED_YIELD: usize = 24;
 /// As above.
 pub const FUTEX: usize = 202;
+/// `clone(2)`.
+const CLONE: usize = 56;
 
 /// The functions that the entries jump to, in the order call, preempt, carrier, again, yield, futex, copied; then both
 /// handlers of futex calls, one of which is copied to the place of futex. They are words and not symbols, so that the
@@ -408,8 +397,7 @@ unsafe extern "C" {
     fn entresol_host_interrupted();
     /// The restorer of every handler of ours.
     pub fn entresol_restorer();
-    fn entresol_clone_carrier(flags: u64, stack: u64, gs: *mut Gs, ptid: *mut u32) -> isize;
-    fn entresol_clone_lent(args: u64, size: usize, gs: *mut Gs) -> isize;
+    fn entresol_clone(a: u64, b: u64, c: u64, d: u64, e: u64, gs: *mut Gs, nr: usize) -> isize;
 }
 
 /// Whether a thread at `rip` is at an entry for system calls with its own registers unchanged: a single-stepping thread
@@ -463,16 +451,17 @@ pub unsafe fn host_call(call: &[u64; 7]) -> isize {
 /// `gs` must be complete (kernel stack, `this`) and live as long as the thread.
 pub unsafe fn clone_carrier(flags: u64, gs: *mut Gs, ptid: *mut u32) -> isize {
     // SAFETY: the child runs on the kernel stack in `gs` alone.
-    unsafe { entresol_clone_carrier(flags, (*gs).kernel_stack, gs, ptid) }
+    unsafe { clone_lent(CLONE, [flags, (*gs).kernel_stack, ptid as u64, 0, 0], gs) }
 }
 
-/// Clones a host thread by `clone3(2)`, which begins in the machine's carrier handler with the GS base `gs`.
+/// Clones a host thread by this call, `clone(2)` or `clone3(2)`, with these arguments. It begins in the machine's carrier
+/// handler with the GS base `gs`.
 ///
 /// # Safety
 /// As for [`clone_carrier`]; the arguments must name the kernel stack in `gs`.
-pub unsafe fn clone_lent(args: u64, size: usize, gs: *mut Gs) -> isize {
+pub unsafe fn clone_lent(nr: usize, [a, b, c, d, e]: [u64; 5], gs: *mut Gs) -> isize {
     // SAFETY: as the caller promises.
-    unsafe { entresol_clone_lent(args, size, gs) }
+    unsafe { entresol_clone(a, b, c, d, e, gs, nr) }
 }
 
 /// Leaves by the host's `rt_sigreturn`, with the frame that begins at `frame`.

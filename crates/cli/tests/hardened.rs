@@ -1,4 +1,5 @@
-//! Hosts that make no memory executable that was writable, as PR_SET_MDWE and systemd's MemoryDenyWriteExecute do.
+//! Hosts that make no memory executable that was writable, as PR_SET_MDWE and systemd's MemoryDenyWriteExecute do, and hosts
+//! without `clone3(2)`, as the filters of Docker and containerd leave them.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -42,6 +43,33 @@ fn refuse_all_text() -> io::Result<()> {
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
+    filter_by(&mut code)
+}
+
+/// Whoever asks is told that there is no `clone3`, and uses `clone`, whose flags a filter can look at.
+fn refuse_clone3() -> io::Result<()> {
+    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    filter_by(&mut [
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, libc::SYS_clone3 as u32),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
+}
+
+/// As libseccomp does where only the native interface is allowed, and systemd with SystemCallArchitectures=native.
+fn kill_for_x32() -> io::Result<()> {
+    const X32: u32 = 0x4000_0000;
+    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    filter_by(&mut [
+        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        step(BPF_JMP | BPF_JSET | BPF_K, 0, 1, X32),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
+}
+
+fn filter_by(code: &mut [sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
     // SAFETY: the host copies the filter.
     unsafe {
@@ -66,4 +94,20 @@ fn dispatch_is_left_where_no_text_can_be_had() {
     assert!(said.contains("by dispatch") && !said.contains(" ld.so\n"), "{said}");
     let (status, said) = on(refuse_all_text, &["doctor"]);
     assert!(status == Some(0) && said.contains("nor a file without a name"), "{said}");
+}
+
+#[test]
+fn processes_are_made_where_clone3_is_refused() {
+    // By fork, in a child, too, and by vfork, which is how dash starts a program.
+    let script = "(echo 1; (echo 2); exit 7); echo $?; env echo 3; :";
+    let (status, said) = on(refuse_clone3, &["run", "--require", "--", "sh", "-c", script]);
+    assert_eq!((status, said.as_str()), (Some(0), "1\n2\n7\n3\n"));
+}
+
+#[test]
+fn nothing_is_called_for_which_a_filter_kills() {
+    for words in [&["run", "--require", "--", "sh", "-c", "(exit 7); test $? = 7"][..], &["doctor"]] {
+        let (status, said) = on(kill_for_x32, words);
+        assert_eq!(status, Some(0), "{said}");
+    }
 }

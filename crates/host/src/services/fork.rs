@@ -7,6 +7,7 @@ use crate::services::unborn::{self, Birth};
 use abi::{CloneArgs, Errno, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::syscall;
+use core::ptr;
 use kernel::Next;
 use linux::Linux;
 use os::nr;
@@ -38,10 +39,7 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let mut result = 0;
     // The child's host thread inherits the slack of this one.
     os::set_timer_slack(k.thread(t).slacks()[0]);
-    let mut call = || {
-        // SAFETY: the child has a copy of all memory and goes on right here.
-        result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
-    };
+    let mut call = || result = make_process(&raw);
     let hooks = k.m.settings.hooks;
     (hooks.with_allocator_held)(&mut call);
     if result == 0 {
@@ -51,4 +49,22 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     os::set_timer_slack(os::FINEST);
     me.tracing.is_parent(k.tid(t));
     k.process_done(me.cpu(), result)
+}
+
+/// Asks the host for a process with a copy of all memory, which goes on right here, too: the result is 0 there.
+pub(crate) fn make_process(args: &CloneArgs) -> isize {
+    debug_assert!(args.flags & cf::VM == 0);
+    // SAFETY: the child has a copy of all memory and goes on right here.
+    by_either_call(args, |nr, [a, b, c, d, e]| unsafe { syscall!(nr, a, b, c, d, e) })
+}
+
+/// Makes `clone3(2)`, or `clone(2)` where a filter refuses the former: those of Docker and containerd do, because they cannot
+/// look at the flags behind its pointer.
+pub(crate) fn by_either_call(args: &CloneArgs, make: impl Fn(usize, [u64; 5]) -> isize) -> isize {
+    let result = make(nr::CLONE3, [ptr::from_ref(args) as u64, size_of::<CloneArgs>() as u64, 0, 0, 0]);
+    let is_refused = [Errno::ENOSYS, Errno::EPERM].iter().any(|refused| refused.to_ret() == result);
+    match args.to_clone().filter(|_| is_refused) {
+        Some(old) => make(nr::CLONE, old),
+        None => result,
+    }
 }

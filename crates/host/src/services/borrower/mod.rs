@@ -28,12 +28,13 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::leave::Frame;
 use crate::process::Process;
 use crate::services::exec::HandedDown;
+use crate::services::fork::{by_either_call, make_process};
 use crate::services::{alone, exec};
 use crate::serving::away::away;
 use abi::{CloneArgs, Errno, SigSet, clone_flags as cf};
 use alloc::boxed::Box;
 use arch::context::reg;
-use arch::{Context, Kind, base, entry, syscall, user, xstate};
+use arch::{Context, Kind, base, entry, user, xstate};
 use core::cell::UnsafeCell;
 use core::sync::atomic::compiler_fence;
 use ids::ThreadIdx;
@@ -211,7 +212,7 @@ unsafe fn start(child: *mut Carrier, parent: *const Context, xmm: &[u128; 16], m
         let raw = CloneArgs { flags, child_tid, stack, stack_size, tls: 0, ..*args };
         words::lent(k, child);
         let before = os::sigprocmask(2, mask);
-        let result = entry::clone_lent(&raw const raw as u64, size_of::<CloneArgs>(), gs);
+        let result = by_either_call(&raw, |nr, arguments| entry::clone_lent(nr, arguments, gs));
         os::sigprocmask(2, before);
         if result < 0 {
             b.tid.store(0, Relaxed);
@@ -316,10 +317,7 @@ fn multiply(me: &Carrier, c: &mut Context, call: &Call) -> isize {
     let apart = b.apart.clone().unwrap_or_else(|| unkilled(|| HandedDown::by(k, b.from)));
     let raw = CloneArgs { flags: args.flags & !cf::CLEAR_SIGHAND, stack: 0, stack_size: 0, ..args };
     let mut result = 0;
-    let mut call = || {
-        // SAFETY: the child has a copy of all memory and goes on right here.
-        result = unsafe { syscall!(nr::CLONE3, &raw const raw, size_of::<CloneArgs>()) };
-    };
+    let mut call = || result = make_process(&raw);
     unkilled(|| {
         // The child makes borrowers as well, so it must find this lock free.
         let _lent = k.m.lent.lock();
