@@ -28,10 +28,16 @@ pub enum Lack {
     /// The kernel is too old.
     #[error("Linux {0} is too old: {KERNEL_MIN_NAME} or later is needed. Boot a newer kernel")]
     Kernel(String),
+    /// gVisor answers in the kernel's place.
+    #[error(
+        "this is a sandbox of gVisor, which does not offer Syscall User Dispatch, by which Entresol catches system \
+         calls. Start the container with another runtime (runc, crun, Kata)"
+    )]
+    GVisor,
     /// The prctl does not work.
     #[error(
         "{0}, by which Entresol was to catch system calls (--catch=sud). Use a kernel built with CONFIG_GENERIC_ENTRY, and \
-         no sandbox that hides it (gVisor does), or --catch=seccomp"
+         no sandbox that hides it, or --catch=seccomp"
     )]
     Dispatch(NoDispatch),
     /// Filters do not work.
@@ -130,10 +136,8 @@ pub fn checks() -> [(String, Result<(), Lack>); 2] {
 }
 
 fn check_release() -> (String, Result<(), Lack>) {
-    let release = kernel_release();
-    let recent = parse_release(&release).is_some_and(|version| version >= KERNEL_MIN);
-    let words = format!("Linux {release} ({KERNEL_MIN_NAME} or later is needed)");
-    (words, recent.then_some(()).ok_or(Lack::Kernel(release)))
+    let [release, version] = kernel_names();
+    (format!("Linux {release} ({KERNEL_MIN_NAME} or later is needed)"), judge_kernel(&release, &version))
 }
 
 fn check_fsgsbase() -> (String, Result<(), Lack>) {
@@ -144,6 +148,11 @@ fn check_fsgsbase() -> (String, Result<(), Lack>) {
 /// The version of the Entresol that this process already runs in, if it does.
 #[must_use]
 pub fn inside() -> Option<u32> {
+    // Inside, the calls below are the image's own to answer, and it refuses this one. Outside it works, and the other is not
+    // tried: to filters it looks like a call of the x32 interface, for which many of them kill.
+    if switch_dispatch_off().is_ok() {
+        return None;
+    }
     // SAFETY: Linux has no such system call and answers ENOSYS; Entresol's takes no arguments.
     let answer = unsafe { libc::syscall(PRIVATE_VERSION) };
     u32::try_from(answer).ok().filter(|&version| version >= 1)
@@ -185,13 +194,25 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-fn kernel_release() -> String {
+/// What `uname(2)` says of the kernel: its release, and which build of it this is.
+fn kernel_names() -> [String; 2] {
     // SAFETY: all-zero bytes are a valid utsname, which uname fills with strings that end with a zero byte.
     unsafe {
         let mut names: libc::utsname = std::mem::zeroed();
         libc::uname(&mut names);
-        CStr::from_ptr(names.release.as_ptr()).to_string_lossy().into_owned()
+        [names.release.as_ptr(), names.version.as_ptr()].map(|name| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
+}
+
+fn judge_kernel(release: &str, version: &str) -> Result<(), Lack> {
+    // gVisor's release has been 4.4.0 and 4.19.0-gvisor, with the same build ever since, which Linux never had under
+    // another release. A newer kernel would not help there.
+    const GVISOR: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+    if release.contains("gvisor") || version == GVISOR {
+        return Err(Lack::GVisor);
+    }
+    let recent = parse_release(release).is_some_and(|version| version >= KERNEL_MIN);
+    recent.then_some(()).ok_or_else(|| Lack::Kernel(release.to_owned()))
 }
 
 fn parse_release(release: &str) -> Option<(u32, u32)> {
@@ -202,18 +223,26 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
 /// Whether the Entresol around this process catches by a filter.
 fn is_filtered() -> bool {
     // SAFETY: Linux has no such system call and answers ENOSYS; Entresol's takes no arguments.
-    unsafe { libc::syscall(PRIVATE_CATCH) == CAUGHT_BY_FILTER }
+    inside().is_some() && unsafe { libc::syscall(PRIVATE_CATCH) == CAUGHT_BY_FILTER }
 }
 
-/// Switches dispatch off, which it is: the call fails only where the kernel does not know it or forbids it.
+/// Whether calls can be caught by dispatch, from here or already.
 pub fn dispatch() -> Result<(), NoDispatch> {
-    // Inside Entresol dispatch is on for this thread, and switching it off is not ours to do.
-    // SAFETY: PR_SYS_DISPATCH_OFF (0) with zero arguments changes nothing.
-    if inside().is_some() || unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) } == 0 {
-        return Ok(());
+    match switch_dispatch_off() {
+        Ok(()) => Ok(()),
+        // Dispatch is on for this thread, and switching it off is not ours to do.
+        Err(_) if inside().is_some() => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(NoDispatch::Forbidden),
+        Err(_) => Err(NoDispatch::Unknown),
     }
-    let forbidden = io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
-    Err(if forbidden { NoDispatch::Forbidden } else { NoDispatch::Unknown })
+}
+
+/// Switches dispatch off, which it is: the call fails only where the kernel does not know it or forbids it, and inside
+/// Entresol.
+fn switch_dispatch_off() -> io::Result<()> {
+    // SAFETY: PR_SYS_DISPATCH_OFF (0) with zero arguments changes nothing.
+    let answer = unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether the kernel knows filters that send signals.
@@ -247,6 +276,20 @@ mod tests {
         });
         assert_eq!(one.join().unwrap(), 1);
         assert_eq!(host_cpus(), all);
+    }
+
+    #[test]
+    fn gvisor_is_refused_for_what_it_is() {
+        let build = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+        for (release, version) in
+            [("4.4.0", build), ("4.19.0-gvisor", build), ("6.1.0-gvisor", "#1 SMP"), ("6.6.0", build)]
+        {
+            let lack = judge_kernel(release, version).unwrap_err();
+            assert!(matches!(lack, Lack::GVisor), "{release}");
+            assert!(lack.to_string().contains("gVisor") && lack.to_string().contains("another runtime"));
+        }
+        assert!(matches!(judge_kernel("4.4.0-210-generic", "#242-Ubuntu SMP"), Err(Lack::Kernel(_))));
+        assert!(judge_kernel("6.1.0-18-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1").is_ok());
     }
 
     #[test]
