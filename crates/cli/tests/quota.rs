@@ -50,6 +50,19 @@ fn a_program_has_the_cpus_that_its_quota_pays_for() {
     // `nproc` asks sched_getaffinity.
     assert_eq!(said_in(&group, "run -- sh -c 'nproc; exec nproc'"), "1\n1\n");
     assert_eq!(said_in(&group, "run --cpus 2 -- nproc"), "2\n");
+    // What glibc tells `std::thread::hardware_concurrency`.
+    assert_eq!(said_in(&group, "run -- getconf _NPROCESSORS_ONLN"), "1\n");
     let doctor = said_in(&group, "doctor");
     assert!(doctor.contains("1 CPU to schedule on") && doctor.contains("pays for 0.50 of"), "{doctor}");
+}
+
+#[test]
+fn sysconf_and_affinity_say_the_same() {
+    for cpus in ["1", "2", "3", "12"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
+        let script = "nproc; getconf _NPROCESSORS_ONLN; wc -l </sys/devices/system/cpu/online";
+        command.args(["run", "--cpus", cpus, "--", "sh", "-c", script]).stdin(Stdio::null());
+        let said = String::from_utf8(command.output().expect("the command starts").stdout).unwrap();
+        assert_eq!(said, format!("{cpus}\n{cpus}\n1\n"));
+    }
 }

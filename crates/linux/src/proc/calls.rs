@@ -3,7 +3,7 @@
 use super::how::{self, CACHED, How, NO_MAGICLINKS, NO_SYMLINKS, WITHIN};
 use super::path::{PATH_MAX, PATH_SHORT, ProcPath, first_names};
 use super::view::View;
-use super::{AT_FDCWD, STATX_SIZE};
+use super::{AT_FDCWD, STATX_SIZE, online};
 use crate::machine::Arg::{In, Word};
 use crate::{Host, Linux};
 use abi::args::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, O_DIRECTORY, O_NOFOLLOW};
@@ -161,6 +161,12 @@ impl<M: Host> Linux<'_, M> {
         dirfd: u64,
         path: &[u8],
     ) -> Option<Out> {
+        if let What::Open { flags } = asked.what
+            && path.first_chunk().copied().map(u64::from_le_bytes) == Some(online::BEGINNING)
+            && asked.resolve == 0
+        {
+            return self.open_online(call, flags, path);
+        }
         let path = self.proc_path(dirfd, path).filter(|path| !asked.leaves(path))?;
         Some(self.proc_call(cpu, t, call, asked, &path))
     }

@@ -9,6 +9,7 @@
 //!   that polling, duplicating and passing it on work as natively.
 //! * [`contents`]: the texts, made from the host's own ([`stat`], [`status`]) and what we know better.
 //! * [`view`]: the thread table as the tree asks for it.
+//! * [`online`]: a file of `/sys` that is ours, too.
 //!
 //! The host answers for files that all threads share (`maps`, `exe`, `fd/`, …). For one below a thread, it gets the
 //! process's own id.
@@ -20,6 +21,7 @@ mod files;
 mod how;
 mod known;
 mod list;
+mod online;
 mod open;
 mod path;
 mod stat;

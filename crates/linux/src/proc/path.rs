@@ -63,6 +63,7 @@ impl<M: Host> Linux<'_, M> {
                 word & PREFIX_MASK == PREFIX_WORD
                     || matches!((word >> 8) as u8, b'/' | b'.')
                     || word == u64::from_le_bytes(*DESCRIPTORS)
+                    || word == super::online::BEGINNING
             }
             b'.' => true,
             first => {
