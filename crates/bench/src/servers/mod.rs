@@ -15,6 +15,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use std::path::PathBuf;
+use std::process::Command;
 
 use load::{Exchange, Load, Pace};
 use peers::{Peers, Program};
@@ -54,6 +55,9 @@ pub struct ServersArguments {
     /// How long each load lasts
     #[arg(long, value_name = "SECONDS", default_value = "2")]
     seconds: f64,
+    /// A control group to run the servers in; the load stays outside
+    #[arg(long, value_name = "DIR")]
+    cgroup: Option<PathBuf>,
     /// Write the figures to a file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -119,7 +123,14 @@ pub fn bench(request: &ServersArguments) -> anyhow::Result<i32> {
         for _ in 0..request.runs {
             for (at, &side) in sides.iter().enumerate().filter(|&(at, _)| complaints[at].is_none()).collect::<Vec<_>>()
             {
-                match measure(scenario, side, &peers, Duration::from_secs_f64(request.seconds)) {
+                let measured = peers.command(scenario.program, side).and_then(|command| {
+                    let command = match &request.cgroup {
+                        Some(group) => process::in_group(&command, group),
+                        None => command,
+                    };
+                    measure(scenario, command, Duration::from_secs_f64(request.seconds))
+                });
+                match measured {
                     Ok(sample) => samples[at].push(sample),
                     Err(why) => complaints[at] = Some(format!("{}, {}: {why:#}", scenario.name, side.name())),
                 }
@@ -168,8 +179,8 @@ fn scenarios(request: &ServersArguments, files: usize, cache: bool, remarks: &mu
 }
 
 /// One server, one load.
-fn measure(scenario: &Scenario, side: Side, peers: &Peers, span: Duration) -> anyhow::Result<Sample> {
-    let mut server = Server::start(peers.command(scenario.program, side)?, scenario.program == Program::Cache)?;
+fn measure(scenario: &Scenario, command: Command, span: Duration) -> anyhow::Result<Sample> {
+    let mut server = Server::start(command, scenario.program == Program::Cache)?;
     let empty = server.consumed()?;
     let exchanges = match scenario.program {
         Program::Echo => vec![Exchange::echo()],

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +12,20 @@ use anyhow::{Context, ensure};
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(10);
+
+/// The same command, which joins the control group before it begins.
+pub(super) fn in_group(command: &Command, group: &Path) -> Command {
+    let mut joining = Command::new("sh");
+    joining.args(["-c", "echo $$ >\"$0\"/cgroup.procs && exec \"$@\""]).arg(group);
+    joining.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => joining.env(name, value),
+            None => joining.env_remove(name),
+        };
+    }
+    joining
+}
 
 /// A server that listens; it ends with this value.
 pub(super) struct Server {
