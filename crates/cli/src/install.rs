@@ -28,7 +28,8 @@ const MODE_FIXED: u32 = 0o555;
 #[derive(Debug, Error)]
 #[error(
     "Entresol's library can be put nowhere: {tried}. Set XDG_CACHE_HOME to a folder of yours where files may be \
-     executed, without a space, colon, semicolon or dollar sign in its path"
+     executed, without a space, colon, semicolon or dollar sign in its path; for a container, mount one (--tmpfs \
+     /tmp:exec, an emptyDir)"
 )]
 pub struct InstallError {
     tried: String,
