@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What `kernels` and `libraries` share: the folder that a guest gets, and how results become a page.
+# Shared by `kernels` and `libraries`: the folder that a guest gets, and how results become a page.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 workspace=$(cd "$here/../.." && pwd)
 

@@ -1,4 +1,4 @@
-//! How system calls are caught under Entresol: `ENTRESOL_TESTS_CATCH=seccomp` does it to the whole corpus by a filter.
+//! The way to catch system calls: `ENTRESOL_TESTS_CATCH=seccomp` does it to the whole corpus by a filter.
 
 /// The options of `entresol run` by which the calls of all programs are caught as `ENTRESOL_TESTS_CATCH` says.
 ///

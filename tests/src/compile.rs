@@ -13,7 +13,7 @@ use crate::places;
 /// What every program is compiled with. No reordering: the cases of a file run in the order of the text.
 const COMMON_FLAGS: &[&str] = &["-O2", "-g", "-pthread", "-fno-toplevel-reorder", "-Wall", "-Werror"];
 
-/// What glibc had in libraries of their own until 2.34. They are empty since, and in musl.
+/// Libraries of their own until glibc 2.34. They are empty since, and in musl.
 const COMMON_LIBS: &[&str] = &["-lrt", "-ldl", "-lutil"];
 
 /// A compiled program, and the library that it asked for.
@@ -42,7 +42,7 @@ pub fn compile(source: &Path, directives: &Directives, form: Form) -> Result<Com
     let library = match &directives.shared {
         Some(name) => {
             let flags = [&["-shared".to_owned(), "-fPIC".to_owned()], &directives.flags[..]].concat();
-            // What loads a library has the same C library.
+            // A program that loads a library has the same C library.
             let form = if form == Form::Musl { Form::Musl } else { Form::Dynamic };
             Some(build(&source.with_file_name(name), ".so", &flags, &[], form)?)
         }

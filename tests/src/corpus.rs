@@ -46,7 +46,7 @@ const FOUR_CPUS: Way = way("@4", &["--cpus", "4", "--hz", "20000"]);
 const MDWE: Way = Way { hardening: Some(Hardening::Mdwe), ..way("@mdwe", &["--cpus", "4"]) };
 const SECCOMP: Way = Way { hardening: Some(Hardening::Seccomp), ..way("@seccomp", &["--cpus", "4"]) };
 
-/// What is asked of the corpus.
+/// The part of the corpus that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Each case, and each file.

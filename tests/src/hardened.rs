@@ -19,7 +19,7 @@ pub enum Hardening {
 }
 
 impl Hardening {
-    /// What the launcher calls it.
+    /// The name by which the launcher knows it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mdwe => "mdwe",

@@ -137,7 +137,8 @@ impl CloneArgs {
     /// The same as arguments of the old `clone(2)` in x86-64's order, if that can say it.
     pub fn to_clone(&self) -> Option<[u64; 5]> {
         const NEW: u64 = !0xFFFF_FFFF | clone_flags::CSIGNAL | clone_flags::DETACHED;
-        let says_more = self.flags & NEW != 0 || self.exit_signal > clone_flags::CSIGNAL || self.set_tid_size != 0;
+        const SIGNAL_MAX: u64 = 64;
+        let says_more = self.flags & NEW != 0 || self.exit_signal > SIGNAL_MAX || self.set_tid_size != 0;
         // The old call has one argument for both.
         let both = clone_flags::PIDFD | clone_flags::PARENT_SETTID;
         if says_more || self.flags & both == both {
@@ -188,7 +189,7 @@ mod tests {
             CloneArgs { flags: cf::INTO_CGROUP, ..fork },
             CloneArgs { flags: cf::NEWTIME, ..fork },
             CloneArgs { set_tid_size: 1, ..fork },
-            CloneArgs { exit_signal: 0x100, ..fork },
+            CloneArgs { exit_signal: 65, ..fork },
         ] {
             assert_eq!(args.to_clone(), None, "{args:?}");
         }

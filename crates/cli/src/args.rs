@@ -164,7 +164,7 @@ pub struct RunArguments {
     /// How the image enters the program
     #[arg(long, value_name = "WAY", default_value = "audit")]
     pub enter: Enter,
-    /// How system calls are caught: by Syscall User Dispatch, or by a seccomp filter, which sets no_new_privs and lets nothing run
+    /// The way to catch system calls: by Syscall User Dispatch, or by a seccomp filter, which sets no_new_privs and lets nothing run
     /// that Entresol cannot enter; auto takes the filter only where the host has no dispatch [default: auto]
     #[arg(long, value_name = "HOW")]
     pub catch: Option<CatchOption>,
@@ -292,7 +292,7 @@ pub enum Enter {
     Preload,
 }
 
-/// How system calls are caught.
+/// A way to catch system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CatchOption {
     /// By dispatch where the host has it, else by a filter

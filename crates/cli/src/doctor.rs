@@ -82,14 +82,14 @@ fn examine_machine() -> Vec<Finding> {
     findings
 }
 
-/// How system calls are caught, and why so.
+/// The way in which system calls are caught, and the reason.
 fn examine_catch() -> Finding {
     let filter = "no_new_privs is set, and what Entresol cannot enter fails with EPERM";
     match (machine::catch(None), machine::dispatch()) {
-        (Ok(Catch::Dispatch), _) => Good(format!(
-            "system calls are caught by Syscall User Dispatch, which the kernel offers, unless --catch says otherwise{}",
-            if machine::offers_filter() { "" } else { ". Seccomp filters are not to be had" }
-        )),
+        (Ok(Catch::Dispatch), _) => Good(
+            "system calls are caught by Syscall User Dispatch, which the kernel offers, unless --catch says otherwise"
+                .into(),
+        ),
         (Ok(Catch::Filter { .. }), Err(why)) => {
             Note(format!("system calls are caught by a seccomp filter, because {why}: {filter}"))
         }

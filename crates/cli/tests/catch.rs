@@ -1,4 +1,4 @@
-//! How system calls are caught: by dispatch, and by a filter where dispatch is missing or forbidden.
+//! System calls are caught by dispatch, and by a filter where dispatch is missing or forbidden.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -92,9 +92,9 @@ fn dispatch_catches_where_it_can() {
 #[test]
 fn nothing_runs_where_neither_is_there() {
     let (status, _, error) = on(lack_both, &["run", "--", "true"]);
-    assert!(status == Some(125) && error.contains("nor seccomp filters"), "{error}");
+    assert!(status == Some(125) && error.contains("and no seccomp filters"), "{error}");
     let (status, out, _) = on(lack_both, &["doctor"]);
-    assert!(status == Some(1) && out.contains("nor seccomp filters"), "{out}");
+    assert!(status == Some(1) && out.contains("and no seccomp filters"), "{out}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_program_has_the_cpus_that_its_quota_pays_for() {
     // `nproc` asks sched_getaffinity.
     assert_eq!(said_in(&group, "run -- sh -c 'nproc; exec nproc'"), "1\n1\n");
     assert_eq!(said_in(&group, "run --cpus 2 -- nproc"), "2\n");
-    // What glibc tells `std::thread::hardware_concurrency`.
+    // The number that glibc gives `std::thread::hardware_concurrency`.
     assert_eq!(said_in(&group, "run -- getconf _NPROCESSORS_ONLN"), "1\n");
     let doctor = said_in(&group, "doctor");
     assert!(doctor.contains("1 CPU to schedule on") && doctor.contains("pays for 0.50 of"), "{doctor}");

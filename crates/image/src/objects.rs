@@ -54,7 +54,7 @@ fn is_empty_function(code: &[u8]) -> bool {
     const JUMP_LEN: usize = 5;
     const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
     const RET: u8 = 0xc3;
-    // What compilers fill the space between functions with: the bytes of `nop` in its many forms, and breakpoints.
+    // Compilers fill the space between functions with these: the bytes of `nop` in its many forms, and breakpoints.
     const PADDING: &[u8] = &[0x90, 0xcc, 0x66, 0x2e, 0x0f, 0x1f, 0x00, 0x40, 0x44, 0x80, 0x84];
     let marked = if code.starts_with(ENDBR64) { ENDBR64.len() } else { 0 };
     let Some(jump) = code.get(..JUMP_LEN) else { return false };

@@ -1,4 +1,4 @@
-//! How fair threads that wait get the CPUs that are idle: which queues an idle CPU visits, and who wakes the parked ones.
+//! Help for fair threads that wait: the queues that an idle CPU visits, and the wake-ups of parked CPUs.
 //!
 //! *Listed queues.* On up to 64 CPUs a search visits all of them. On a large machine it visits listed ones.
 //! 1. A queue on which fair threads wait is listed: whoever lets them wait lists it, under its lock (`Held::list`).
@@ -25,14 +25,14 @@ use crate::{Kick, Scheduler};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sync::atomic::Ordering;
 
-/// How many queues one search visits.
+/// The number of queues that one search visits.
 pub(crate) const MOST_QUEUES: usize = 64;
 /// The shortest and the longest pause after nudges that did not help.
 const PAUSE_MIN: u64 = 50_000;
 const PAUSE_MAX: u64 = 1_000_000;
 
 impl Scheduler {
-    /// Where a search begins that cannot visit every queue: elsewhere each time.
+    /// The place at which a search begins that cannot visit every queue: another one each time.
     pub(crate) fn search_start(&self, cpu: CpuId) -> CpuId {
         if self.domains.is_large() { self.domains.turn() } else { cpu }
     }

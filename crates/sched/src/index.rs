@@ -35,7 +35,7 @@ impl CpuIndex {
         Ok(CpuIndex { words: boxed_slice(cpus.div_ceil(64) + 1, |_| AtomicU64::new(0))? })
     }
 
-    /// How many member words there are.
+    /// The number of member words.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.words.len() - 1

@@ -30,8 +30,8 @@ pub enum Lack {
     Kernel(String),
     /// gVisor answers in the kernel's place.
     #[error(
-        "this is a sandbox of gVisor, which does not offer Syscall User Dispatch, by which Entresol catches system \
-         calls. Start the container with another runtime (runc, crun, Kata)"
+        "this is a sandbox of gVisor, in which Entresol has not been tried. Start the container with another runtime \
+         (runc, crun, Kata)"
     )]
     GVisor,
     /// The prctl does not work.
@@ -45,7 +45,7 @@ pub enum Lack {
     Filter,
     /// Neither works.
     #[error(
-        "{0}, nor seccomp filters, by one of which Entresol catches system calls. Use a kernel built with \
+        "{0}, and no seccomp filters, by one of which Entresol catches system calls. Use a kernel built with \
          CONFIG_GENERIC_ENTRY or CONFIG_SECCOMP_FILTER, and no sandbox that hides both"
     )]
     Catch(NoDispatch),
@@ -120,13 +120,14 @@ pub enum Wish {
 /// The way in which system calls are caught. A filter takes rights away, so it is only the second choice.
 pub fn catch(wish: Option<Wish>) -> Result<Catch, Lack> {
     let is_there = is_filtered();
-    let filter = offers_filter().then_some(Catch::Filter { is_there });
+    // Asked only where it matters: some sandboxes kill for the question.
+    let filter = || offers_filter().then_some(Catch::Filter { is_there });
     match wish {
         Some(Wish::Dispatch) if is_there => Err(Lack::Filtered),
         Some(Wish::Dispatch) => dispatch().map(|()| Catch::Dispatch).map_err(Lack::Dispatch),
-        Some(Wish::Filter) => filter.ok_or(Lack::Filter),
+        Some(Wish::Filter) => filter().ok_or(Lack::Filter),
         None if is_there => Ok(Catch::Filter { is_there }),
-        None => dispatch().map(|()| Catch::Dispatch).or_else(|why| filter.ok_or(Lack::Catch(why))),
+        None => dispatch().map(|()| Catch::Dispatch).or_else(|why| filter().ok_or(Lack::Catch(why))),
     }
 }
 
@@ -246,8 +247,7 @@ fn switch_dispatch_off() -> io::Result<()> {
 }
 
 /// Whether the kernel knows filters that send signals.
-#[must_use]
-pub fn offers_filter() -> bool {
+fn offers_filter() -> bool {
     let action: u32 = libc::SECCOMP_RET_TRAP;
     // SAFETY: only asks, about a word of ours.
     unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }

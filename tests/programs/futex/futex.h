@@ -5,7 +5,7 @@
 #include "../check.h"
 #include <linux/futex.h>
 
-/* What headers before Linux 5.14 and 5.16 lack. */
+/* Headers before Linux 5.14 and 5.16 lack these. */
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
 #endif

@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
-/* What headers before Linux 5.11 lack. */
+/* Headers before Linux 5.11 lack this. */
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif

@@ -119,6 +119,12 @@ struct BufferList {
 /// How many buffers are mapped if none is left in spite of the reservations.
 const GROW: usize = 16;
 
+/// The bytes of a buffer: the state, and room for the end marker that it has in a signal frame.
+fn room() -> usize {
+    const MARKER: usize = 64;
+    arch::xstate::size() + MARKER
+}
+
 impl StateBuffers {
     /// Reserves `count` more buffers. If memory allows, as many as there are already are mapped at once, because each
     /// mapping uses a page of memory for the link to the next range.
@@ -136,7 +142,7 @@ impl StateBuffers {
 
     /// Maps `count` buffers, `ahead` of which are not reserved yet.
     fn map(&self, count: usize, ahead: usize) -> Option<()> {
-        let p: *mut usize = os::map(count * arch::xstate::size())?.cast();
+        let p: *mut usize = os::map(count * room())?.cast();
         let mut list = self.list.lock();
         // SAFETY: fresh memory, larger than two words.
         unsafe {
@@ -149,7 +155,7 @@ impl StateBuffers {
         Some(())
     }
 
-    /// A buffer, 64-byte aligned, of [`arch::xstate::size`] bytes; null without memory.
+    /// A buffer, 64-byte aligned, of [`arch::xstate::size`] bytes and four more; null without memory.
     pub fn take(&self) -> *mut u8 {
         let taken = self.list.lock().take();
         if taken.is_null() && self.map(GROW, 0).is_some() { self.list.lock().take() } else { taken }
@@ -181,7 +187,7 @@ impl BufferList {
                 return first.cast();
             }
             self.left = others;
-            first.cast::<u8>().add(others * arch::xstate::size())
+            first.cast::<u8>().add(others * room())
         }
     }
 }
@@ -206,7 +212,7 @@ mod tests {
     fn what_was_reserved_can_be_taken_each_once_and_again_when_it_is_back() {
         let buffers = StateBuffers::default();
         [3, 1, 64].into_iter().for_each(|count| buffers.reserve(count).unwrap());
-        let size = arch::xstate::size();
+        let size = room();
         assert_eq!(buffers.known(), (70, 2), "three more when there were three");
         buffers.reserve(2).unwrap();
         assert_eq!(buffers.known(), (70, 0), "what is there is reserved first");

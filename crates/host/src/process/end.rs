@@ -47,7 +47,9 @@ pub(crate) fn fall(k: &Process, t: ThreadIdx, info: &SigInfo) -> ! {
     report::sigaction(signal, Some(&HostAction::default()));
     // The host delivers it before all others that are pending (`dequeue_synchronous_signal`).
     let mask = os::sigprocmask(0, 1 << (signal - 1));
-    os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
+    if os::queue_info(os::getpid(), os::gettid(), &info.to_bytes()) < 0 {
+        os::suffer(signal);
+    }
     let (registers, state) = k.m.with_context(t, |c| {
         states::load_fs_base(c);
         k.m.state_in_frame(c)

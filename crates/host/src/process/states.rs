@@ -2,12 +2,12 @@
 
 use crate::base::{report, sites};
 use crate::process::Host;
-use abi::bytes::get_u64;
-use abi::frame::{FpSwBytes, Registers};
+use abi::frame::Registers;
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
+use arch::frame::HostFrame;
 use arch::{Context, Kind, base, xstate};
 use signal::frame::ExtendedState;
-use sync::atomic::Ordering::*;
+use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The layout of the extended state in signal frames: all components of the processor.
 pub fn extended_state() -> ExtendedState {
@@ -37,6 +37,16 @@ pub(crate) fn registers(c: &Context) -> Registers {
         rip: sites::seen(c.rip, r[reg::RCX]),
         eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
         ..Registers::default()
+    }
+}
+
+/// The host's description of extended state in its frames, as the last fault had it; the same for all threads.
+static FORM: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+
+/// Notes in which form the host wrote the extended state of a fault.
+pub(crate) fn note_form(frame: &HostFrame) {
+    for (to, word) in FORM.iter().zip(frame.state_words()) {
+        to.store(word, Relaxed);
     }
 }
 
@@ -118,12 +128,15 @@ impl Host {
         unsafe { core::slice::from_raw_parts_mut(c.xbuf, xstate::size()) }
     }
 
-    /// The general registers as the program knows them, and the address of the extended state in the form of a signal frame.
+    /// The registers with which the thread continues, and the address of its extended state in the form of a signal frame, as
+    /// the host described it at the last fault: its size there depends on what the process may use.
     pub(crate) fn state_in_frame(&self, c: &mut Context) -> (Registers, u64) {
-        let described = FpSwBytes::of(xstate::features(), self.extended(c).len() as u32).to_bytes();
-        let words = core::array::from_fn(|i| get_u64(&described, 8 * i));
-        // SAFETY: a buffer has room for what ends a state.
-        (registers(c), unsafe { arch::frame::finish_state(c.xbuf, words) } as u64)
+        self.reload(c);
+        self.make_full(c);
+        let words = FORM.each_ref().map(|word| word.load(Relaxed));
+        // SAFETY: a buffer has room for the marker at the end of a state.
+        let state = unsafe { arch::frame::finish_state(c.xbuf, words) };
+        (Registers { rip: c.rip, ..registers(c) }, state as u64)
     }
 
     /// Makes the context complete, with the extended state in a buffer, so that resume loads all of it.

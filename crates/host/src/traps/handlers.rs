@@ -10,7 +10,7 @@ use crate::base::{os, points, report, sites};
 use crate::carriers::carrier::{BORROWED, Carrier, UNBORN};
 use crate::carriers::outside;
 use crate::carriers::preempt::{look, preempt, stir};
-use crate::process::end;
+use crate::process::{end, states};
 use crate::services::{alone, borrower};
 use crate::serving::identity;
 use crate::traps::{controlled, run};
@@ -247,6 +247,7 @@ fn fault(info: &HostInfo, frame: &mut HostFrame) {
     }
     let me = Carrier::me();
     let trapped = frame.trapped();
+    states::note_form(frame);
     #[cfg(feature = "planted")]
     let trapped = if crate::carriers::planted::forgets_trap() { Default::default() } else { trapped };
     if !preempt(me, frame) {

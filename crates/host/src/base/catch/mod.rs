@@ -51,7 +51,7 @@ pub fn choose(by_filter: bool) {
     BY_FILTER.store(by_filter, Relaxed);
 }
 
-/// How this process's calls are caught.
+/// The way in which the calls of this process are caught.
 pub fn way() -> &'static dyn Catch {
     if BY_FILTER.load(Relaxed) { &seccomp::Seccomp } else { &dispatch::Dispatch }
 }
