@@ -1,10 +1,13 @@
 //! System calls are caught by dispatch, and by a filter where dispatch is missing or forbidden.
 
+mod filtered;
+
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use filtered::{filter_by, load_argument, load_call, step};
+use libc::{BPF_JEQ, BPF_JMP, BPF_K, BPF_RET};
 
 const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
 
@@ -42,23 +45,14 @@ fn lack_both() -> io::Result<()> {
 
 /// Has a call with this first argument fail from now on.
 fn refuse(call: libc::c_long, first: u32, error: i32) -> io::Result<()> {
-    const ARGUMENT_0: u32 = 16;
-    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
-    let mut code = [
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+    filter_by(&mut [
+        load_call(),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, call as u32),
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT_0),
+        load_argument(0),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, first),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
-    let done = |answer: i32| if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: the host copies the filter.
-    unsafe {
-        done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        done(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter))
-    }
+    ])
 }
 
 /// Programs that execute programs, by a pipe, in place of themselves and within a shell.

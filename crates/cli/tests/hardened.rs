@@ -1,11 +1,14 @@
 //! Hosts that make no memory executable that was writable, as PR_SET_MDWE and systemd's MemoryDenyWriteExecute do, and hosts
 //! without `clone3(2)`, as the filters of Docker and containerd leave them.
 
+mod filtered;
+
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use filtered::{done, filter_by, load_argument, load_call, step};
+use libc::{BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_RET};
 
 /// Linux 6.3 has it; Rust's libc has not.
 const PR_SET_MDWE: i32 = 65;
@@ -21,10 +24,6 @@ fn on(harden: fn() -> io::Result<()>, words: &[&str]) -> (Option<i32>, String) {
     (answer.status.code(), String::from_utf8([answer.stdout, answer.stderr].concat()).unwrap())
 }
 
-fn done(answer: i32) -> io::Result<()> {
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 fn refuse_exec_gain() -> io::Result<()> {
     // SAFETY: changes nothing in memory.
     done(unsafe { libc::prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) })
@@ -32,25 +31,21 @@ fn refuse_exec_gain() -> io::Result<()> {
 
 /// Refuses `mprotect` with PROT_EXEC and all files without a name.
 fn refuse_all_text() -> io::Result<()> {
-    const ARGUMENT_2: u32 = 16 + 2 * 8;
-    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
-    let mut code = [
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+    filter_by(&mut [
+        load_call(),
         step(BPF_JMP | BPF_JEQ | BPF_K, 3, 0, libc::SYS_memfd_create as u32),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, libc::SYS_mprotect as u32),
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, ARGUMENT_2),
+        load_argument(2),
         step(BPF_JMP | BPF_JSET | BPF_K, 0, 1, libc::PROT_EXEC as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    filter_by(&mut code)
+    ])
 }
 
-/// Whoever asks is told that there is no `clone3`, and uses `clone`, whose flags a filter can look at.
+/// Answers that there is no `clone3`: programs then use `clone`, whose flags a filter can look at.
 fn refuse_clone3() -> io::Result<()> {
-    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
     filter_by(&mut [
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        load_call(),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, libc::SYS_clone3 as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
@@ -60,22 +55,12 @@ fn refuse_clone3() -> io::Result<()> {
 /// As libseccomp does where only the native interface is allowed, and systemd with SystemCallArchitectures=native.
 fn kill_for_x32() -> io::Result<()> {
     const X32: u32 = 0x4000_0000;
-    let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
     filter_by(&mut [
-        step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
+        load_call(),
         step(BPF_JMP | BPF_JSET | BPF_K, 0, 1, X32),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ])
-}
-
-fn filter_by(code: &mut [sock_filter]) -> io::Result<()> {
-    let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
-    // SAFETY: the host copies the filter.
-    unsafe {
-        done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        done(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter))
-    }
 }
 
 #[test]

@@ -148,15 +148,9 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::{Attr, Config, DeadlineParams, Kick, Prev};
+    use crate::{Attr, Config, DeadlineParams, NoKick, Prev};
     use ids::{CpuMask, Nanos};
     use std::vec::Vec;
-
-    struct NoKick;
-
-    impl Kick for NoKick {
-        fn kick(&mut self, _: CpuId) {}
-    }
 
     const CPU: CpuId = CpuId(1);
 

@@ -53,7 +53,7 @@ impl Scheduler {
         if !self.domains.is_large() {
             return false;
         }
-        // Whoever has the lock may be about to let a thread wait.
+        // The holder of the lock may be about to let a thread wait.
         let Some(h) = self.at(cpu).try_lock() else { return false };
         let waits = h.rq.fair.waiting() > 0;
         if !waits {
@@ -179,15 +179,9 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::{Attr, Config};
+    use crate::{Attr, Config, NoKick};
     use ids::CpuMask;
     use std::vec::Vec;
-
-    struct NoKick;
-
-    impl Kick for NoKick {
-        fn kick(&mut self, _: CpuId) {}
-    }
 
     /// CPU 100 is listed. A search that finds its queue locked leaves it so: somebody may be about to wait there.
     #[test]

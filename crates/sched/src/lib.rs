@@ -112,6 +112,15 @@ impl<K: Kick> Kick for &mut K {
     }
 }
 
+/// For tests that look at the queues themselves.
+#[cfg(test)]
+pub(crate) struct NoKick;
+
+#[cfg(test)]
+impl Kick for NoKick {
+    fn kick(&mut self, _: CpuId) {}
+}
+
 /// The present time, or a clock to read. Reading overlaps with taking a lock, and a caller that waited for the lock
 /// does not use an old time.
 pub trait Clock {

@@ -260,18 +260,12 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::{Attr, Config, Prev};
+    use crate::{Attr, Config, NoKick, Prev};
     use ids::CpuMask;
     use std::time::Duration;
 
     const SRC: CpuId = CpuId(0);
     const CPU: CpuId = CpuId(1);
-
-    struct NoKick;
-
-    impl Kick for NoKick {
-        fn kick(&mut self, _: CpuId) {}
-    }
 
     /// Two CPUs. CPU 0 runs the first of these and the others wait there; CPU 1 is about to reschedule.
     fn scene(priorities: &[u8]) -> Scheduler {

@@ -151,14 +151,8 @@ impl Held<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attr, Config, Prev};
+    use crate::{Attr, Config, NoKick, Prev};
     use ids::CpuMask;
-
-    struct NoKick;
-
-    impl Kick for NoKick {
-        fn kick(&mut self, _: CpuId) {}
-    }
 
     const CPU: CpuId = CpuId(0);
     const T: ThreadIdx = ThreadIdx(0);

@@ -195,7 +195,7 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// What `uname(2)` says of the kernel: its release, and which build of it this is.
+/// The kernel's release and build, by `uname(2)`.
 fn kernel_names() -> [String; 2] {
     // SAFETY: all-zero bytes are a valid utsname, which uname fills with strings that end with a zero byte.
     unsafe {
