@@ -5,6 +5,7 @@
 //! `entresol_image::image!`. docs/HACKING.md tells the story.
 
 use std::ffi::OsString;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -34,6 +35,9 @@ const FOREIGN: &[&str] = &[
     "NUM_JOBS",
 ];
 
+/// The link to the image's sources, in the wrapper's folder.
+const SOURCES: &str = "entresol";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=DOCS_RS");
@@ -50,7 +54,8 @@ fn main() {
 
     link_unwinder();
     let wrapper = out.join("image");
-    write_wrapper(&wrapper);
+    let sources = PathBuf::from(variable("DEP_ENTRESOL_IMAGE_MANIFEST_DIR"));
+    write_wrapper(&wrapper, &link_sources(&wrapper, &sources));
     let built = build(&wrapper, &out.join("image-target"));
     let bytes = fs::read(&built).expect("the library was just built");
     write_if_changed(&embedded, &bytes);
@@ -73,9 +78,25 @@ fn link_unwinder() {
     }
 }
 
+/// Links the image's sources into the wrapper's folder, with the workspace that they inherit from if there is one, and answers
+/// where the crate is below it. What lies in cargo's workspace is named by relative paths, in symbols and in messages: this way
+/// the image has the same bytes wherever the checkout lies.
+fn link_sources(folder: &Path, image: &Path) -> PathBuf {
+    let (root, below) = match image.ancestors().nth(2).filter(|root| image.starts_with(root.join("crates"))) {
+        Some(root) if root.join("Cargo.toml").exists() => (root, image.strip_prefix(root).expect("it is above")),
+        _ => (image, Path::new("")),
+    };
+    fs::create_dir_all(folder).expect("OUT_DIR is writable");
+    let link = folder.join(SOURCES);
+    if fs::read_link(&link).ok().as_deref() != Some(root) {
+        let _ = fs::remove_file(&link);
+        symlink(root, &link).expect("OUT_DIR takes symbolic links");
+    }
+    Path::new(SOURCES).join(below)
+}
+
 /// Writes the three-line crate, with the outer lock file so that both builds use the same versions.
-fn write_wrapper(folder: &Path) {
-    let image = variable("DEP_ENTRESOL_IMAGE_MANIFEST_DIR");
+fn write_wrapper(folder: &Path, image: &Path) {
     let features = if env::var_os("CARGO_FEATURE_PLANTED").is_some() { r#", features = ["planted"]"# } else { "" };
     let manifest = format!(
         r#"[package]
@@ -109,9 +130,9 @@ debug = "line-tables-only"
 strip = "debuginfo"
 
 [workspace]
+exclude = [{SOURCES:?}]
 "#
     );
-    fs::create_dir_all(folder).expect("OUT_DIR is writable");
     write_if_changed(&folder.join("Cargo.toml"), manifest.as_bytes());
     write_if_changed(&folder.join("lib.rs"), b"#![no_std]\nentresol_image::image!();\n");
     if let Some(lock) = outer_lock() {

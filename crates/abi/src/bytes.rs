@@ -121,6 +121,9 @@ macro_rules! layout {
         impl $name {
             /// The size in memory.
             pub const SIZE: usize = $size;
+            /// Whether it lies in memory as it does in bytes, which only `repr(C)` promises.
+            pub const IS_AS_IN_C: bool =
+                size_of::<$name>() == $size $(&& core::mem::offset_of!($name, $field) == $at)*;
 
             /// Reads the structure.
             pub fn from_bytes(b: &[u8; $size]) -> $name {

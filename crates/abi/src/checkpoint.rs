@@ -3,6 +3,9 @@
 //!
 //! Records are words of 64 bits, or two halves of one. `docs/CHECKPOINT.md` has the JSON
 //! form; a change here needs a new [`VERSION`].
+//!
+//! The header for C is generated from this file (`packaging/header`), comments included: those of the constants and of the
+//! two records that it has are for readers of both languages.
 
 use crate::bytes::layout;
 use ids::Nanos;
@@ -14,29 +17,40 @@ pub const RECORDS_MAX: usize = 64;
 
 /// The private calls' numbers.
 pub mod call {
-    /// `(buffer, count, cursor, flags)`: copies up to `count` [`TimerRecord`](super::TimerRecord)s from `*cursor` on
-    /// and advances the cursor ([`END`](super::END): no more). With [`TAKE`](super::TAKE) the timers are deleted in the
-    /// same step: a signal is either delivered before or in the record. Returns the number of records.
+    /// (struct entresol_timer *timers, size_t count, uint64_t *cursor, int flags): copies up to count timers from *cursor
+    /// on, which begins at 0 and ends as ENTRESOL_END. With ENTRESOL_TAKE the timers are deleted in the same step: a signal
+    /// is either delivered before or in the record. Returns the number of timers; it may be 0 before the end.
     pub const TIMERS_COPY: usize = 0x0e57_0010;
-    /// `(records, count)`: makes timers with these ids, clocks and notifications, disarmed. Returns the number made, or
-    /// the error of the first if that is 0.
+    /// (const struct entresol_timer *timers, size_t count): makes timers with these ids, clocks and notifications,
+    /// disarmed. Returns the number made, or the error of the first if that is 0.
     pub const TIMERS_MAKE: usize = 0x0e57_0011;
-    /// `(records, count)`: continues timers where they were. Returns the number.
+    /// (const struct entresol_timer *timers, size_t count): continues timers where they were. Returns the number.
     pub const TIMERS_START: usize = 0x0e57_0012;
-    /// `(id)`: the next timer's id.
+    /// (id): the next timer's id.
     pub const TIMERS_NEXT_ID: usize = 0x0e57_0013;
-    /// `(buffer)`: a [`ProcessRecord`](super::ProcessRecord). Returns [`VERSION`](super::VERSION).
+    /// (struct entresol_process *process): copies what belongs to the process. Returns ENTRESOL_VERSION.
     pub const PROCESS_TIME: usize = 0x0e57_0014;
     /// The first and the last.
     pub const ALL: core::ops::RangeInclusive<usize> = TIMERS_COPY..=PROCESS_TIME;
 }
 
-/// To [`call::TIMERS_COPY`]: delete them.
+/// To ENTRESOL_TIMERS_COPY: delete them.
 pub const TAKE: u64 = 1;
 /// The cursor at the end.
 pub const END: u64 = u64::MAX;
 
+/// Flags of a timer.
+pub mod timer_flag {
+    /// It runs: `expires` means something.
+    pub const RUNS: u32 = 1;
+    /// Its signal was on its way.
+    pub const PENDING: u32 = 2;
+    /// Set with TIMER_ABSTIME.
+    pub const ABSOLUTE: u32 = 4;
+}
+
 /// One POSIX timer.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TimerRecord {
     /// Its id.
@@ -49,7 +63,7 @@ pub struct TimerRecord {
     pub signo: i32,
     /// The thread that gets the signal, for SIGEV_THREAD_ID.
     pub tid: i32,
-    /// [`TimerRecord::RUNS`] and the others.
+    /// RUNS, PENDING, ABSOLUTE.
     pub flags: u32,
     /// `sigev_value`.
     pub value: u64,
@@ -69,21 +83,13 @@ pub struct TimerRecord {
     pub clock_tid: i32,
 }
 
-impl TimerRecord {
-    /// `expires` means something.
-    pub const RUNS: u32 = 1;
-    /// Its signal was on its way.
-    pub const PENDING: u32 = 2;
-    /// Set with TIMER_ABSTIME.
-    pub const ABSOLUTE: u32 = 4;
-}
-
 layout!(TimerRecord: 88 {
     0 id, 4 clock, 8 notify, 12 signo, 16 tid, 20 flags, 24 value, 32 interval, 40 expires, 48 now, 56 overrun,
     64 overrun_last, 72 created, 80 clock_tid,
 });
 
 /// Time of the whole process.
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProcessRecord {
     /// Its id.
@@ -107,6 +113,9 @@ pub struct ProcessRecord {
 layout!(ProcessRecord: 160 {
     0 pid, 4 next_id, 8 restoring, 16 clocks, 48 cpu, 72 itimers, 120 limits, 152 sigpending,
 });
+
+// The generated header declares them by their fields.
+const _: () = assert!(TimerRecord::IS_AS_IN_C && ProcessRecord::IS_AS_IN_C);
 
 /// CPU time of one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,7 +1,7 @@
 //! The data, and its JSON. Times are nanoseconds.
 
 use abi::SigEvent;
-use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord};
+use abi::checkpoint::{ProcessRecord, ThreadRecord, TimerRecord, timer_flag};
 use serde::{Deserialize, Serialize};
 
 /// The format's name in a file of this kind.
@@ -284,10 +284,10 @@ impl TimerState {
             tid: r.tid,
             value: r.value,
             interval: r.interval.0,
-            expires: (r.flags & TimerRecord::RUNS != 0).then_some(r.expires.0),
+            expires: (r.flags & timer_flag::RUNS != 0).then_some(r.expires.0),
             now: r.now.0,
-            absolute: r.flags & TimerRecord::ABSOLUTE != 0,
-            pending: r.flags & TimerRecord::PENDING != 0,
+            absolute: r.flags & timer_flag::ABSOLUTE != 0,
+            pending: r.flags & timer_flag::PENDING != 0,
             overrun: r.overrun,
             overrun_last: r.overrun_last,
             created: r.created.0,
@@ -307,9 +307,9 @@ impl TimerState {
             },
             signo: self.signal,
             tid: self.tid,
-            flags: flag(self.expires.is_some(), TimerRecord::RUNS)
-                | flag(self.pending, TimerRecord::PENDING)
-                | flag(self.absolute, TimerRecord::ABSOLUTE),
+            flags: flag(self.expires.is_some(), timer_flag::RUNS)
+                | flag(self.pending, timer_flag::PENDING)
+                | flag(self.absolute, timer_flag::ABSOLUTE),
             value: self.value,
             interval: ids::Nanos(self.interval),
             expires: ids::Nanos(self.expires.unwrap_or(0)),

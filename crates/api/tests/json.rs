@@ -126,28 +126,3 @@ fn outside_entresol_everything_says_so() {
     let error = entresol_api::outside::ask(own).expect_err("it is not ours");
     assert_eq!(error.to_string(), format!("process {own} does not run under Entresol"));
 }
-
-#[test]
-fn the_header_has_the_same_numbers() {
-    let header = include_str!("../include/entresol.h");
-    let number = |name: &str| {
-        let line = header.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).expect(name);
-        let value = line.split_whitespace().nth(2).expect(name);
-        value.strip_prefix("0x").map_or_else(|| value.parse().ok(), |hex| usize::from_str_radix(hex, 16).ok())
-    };
-    use abi::checkpoint::{ProcessRecord, RECORDS_MAX, TAKE, TimerRecord, VERSION, call};
-    for (name, value) in [
-        ("ENTRESOL_VERSION", VERSION as usize),
-        ("ENTRESOL_RECORDS_MAX", RECORDS_MAX),
-        ("ENTRESOL_TAKE", TAKE as usize),
-        ("ENTRESOL_TIMERS_COPY", call::TIMERS_COPY),
-        ("ENTRESOL_TIMERS_MAKE", call::TIMERS_MAKE),
-        ("ENTRESOL_TIMERS_START", call::TIMERS_START),
-        ("ENTRESOL_TIMERS_NEXT_ID", call::TIMERS_NEXT_ID),
-        ("ENTRESOL_PROCESS_TIME", call::PROCESS_TIME),
-        ("ENTRESOL_TIMER_RECORD_SIZE", TimerRecord::SIZE),
-        ("ENTRESOL_PROCESS_RECORD_SIZE", ProcessRecord::SIZE),
-    ] {
-        assert_eq!(number(name), Some(value), "{name}");
-    }
-}

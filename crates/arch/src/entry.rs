@@ -234,6 +234,9 @@ global_asm!(
     "jmp qword ptr gs:[0]",
     // The thread single-steps: after `popfq` the trap would come here, after `iretq` it comes one instruction into user code.
     "8:",
+    // `iretq` faults while the flag of nested tasks is set, which any program may set.
+    "push 2",
+    "popfq",
     "mov eax, ss",
     "push rax",
     "push qword ptr [rdi + 56]",

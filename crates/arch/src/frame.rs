@@ -30,6 +30,9 @@ const HOST_INDEX: [usize; 16] = [13, 8, 9, 12, 2, 0, 1, 15, 11, 14, 10, 3, 4, 5,
 const RIP: usize = 16;
 const EFLAGS: usize = 17;
 
+/// The segments of 64-bit code, cs lowest and ss highest. A fault may find others: after `sysenter`, or in 32-bit code.
+const SEGMENTS: u64 = 0x2b << 48 | 0x33;
+
 /// The software-reserved bytes of an extended frame: magic and size.
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 
@@ -137,6 +140,7 @@ impl HostFrame {
         }
         self.gregs[RIP] = rip;
         self.gregs[EFLAGS] = flags;
+        self.segments = SEGMENTS;
         self.fpstate = core::ptr::null_mut();
     }
 
@@ -145,6 +149,7 @@ impl HostFrame {
         self.gregs[RIP] = rip;
         self.gregs[HOST_INDEX[reg::RSP]] = rsp;
         self.gregs[EFLAGS] = 0x202;
+        self.segments = SEGMENTS;
     }
 
     /// Makes the handler's return land at `rip` on the stack `rsp`, with the processor's
@@ -155,6 +160,7 @@ impl HostFrame {
         self.gregs[HOST_INDEX[reg::RSP]] = rsp;
         // Clear DF, TF, AC, RF; keep the always-one bit and IF.
         self.gregs[EFLAGS] = 0x202;
+        self.segments = SEGMENTS;
         self.fpstate = core::ptr::null_mut();
     }
 }

@@ -6,6 +6,11 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 static SIZE: AtomicU32 = AtomicU32::new(0);
+/// The results of [`length`]: without [`ON_REQUEST`], and with it.
+static LENGTHS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
+/// The components that Linux gives a process only on request: the tiles of AMX, 8 KiB (`XFEATURE_MASK_USER_DYNAMIC`).
+pub const ON_REQUEST: u64 = 1 << 18;
 
 /// The size of an extended-state buffer in bytes, a multiple of 64.
 pub fn size() -> usize {
@@ -18,6 +23,30 @@ pub fn size() -> usize {
     let size = (need.max(576) + 63) & !63;
     SIZE.store(size, Ordering::Relaxed);
     size as usize
+}
+
+/// The exact length of a state in the standard format with all enabled components, or with all but [`ON_REQUEST`]. The
+/// processor is asked once: virtual machines leave for that.
+pub fn length(with_requested: bool) -> usize {
+    let cell = &LENGTHS[usize::from(with_requested)];
+    let known = cell.load(Ordering::Relaxed);
+    if known != 0 {
+        return known as usize;
+    }
+    let length = end_of(if with_requested { features() } else { features() & !ON_REQUEST });
+    cell.store(length, Ordering::Relaxed);
+    length as usize
+}
+
+/// The end of the last of these components, in bytes from the beginning of the state.
+fn end_of(features: u64) -> u32 {
+    const LEGACY_AND_HEADER: u32 = 576;
+    let extended = (2..63).filter(|&component| features & 1 << component != 0);
+    let ends = extended.map(|component| {
+        let leaf = __cpuid_count(0xd, component);
+        leaf.eax + leaf.ebx
+    });
+    ends.fold(LEGACY_AND_HEADER, u32::max)
 }
 
 /// Saves the whole extended state in the standard format.
@@ -158,7 +187,7 @@ fn offset_of_rights() -> usize {
 }
 
 /// Which components a buffer holds.
-fn components(buffer: &[u8]) -> u64 {
+pub fn components(buffer: &[u8]) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&buffer[HEADER..HEADER + 8]);
     u64::from_le_bytes(word)

@@ -3,6 +3,7 @@
 
 use abi::frame::{self as layout, FpSwBytes, Registers};
 use abi::{SaFlags, SigAction, SigInfo, SigSet, Signal, StackT};
+use entresol_arch::xstate;
 use ids::ThreadIdx;
 use signal::frame::{ExtendedState, Restorable, read, restorable};
 use signal::*;
@@ -236,7 +237,7 @@ extern "C" fn handler(signo: i32, info: *mut libc::siginfo_t, context: *mut libc
 /// Places and builds the frame that the host built, and compares.
 fn check_frame(seen: &Seen, action: SigAction, alt: AltStack) {
     let info = SigInfo::read(seen.bytes[layout::SIGINFO..].try_into().unwrap()).unwrap();
-    let returned = read(&seen.bytes, 0, 1 << 47).unwrap();
+    let returned = read(&seen.bytes, 0).unwrap();
     let interrupted = <Registers as abi::bytes::Plain>::get(&seen.bytes[layout::UC_MCONTEXT..]);
     let delivery = Delivery { info, action, old_mask: returned.mask, altstack: alt };
     let state = ExtendedState::Xsave { size: seen.sw.xstate_size, features: seen.sw.xfeatures };
@@ -255,6 +256,9 @@ fn check_frame(seen: &Seen, action: SigAction, alt: AltStack) {
     let entry = plan.entry(&delivery, &interrupted);
     assert_eq!((entry.rdi, entry.rsi, entry.rsp), (seen.entry_rdi as u64, seen.entry_rsi, seen.at));
     assert_eq!(state.sw_bytes(), seen.sw);
+    // No test has asked for tiles.
+    assert_eq!(seen.sw.xstate_size as usize, xstate::length(false));
+    assert_eq!(seen.sw.xfeatures, xstate::features() & !xstate::ON_REQUEST);
     assert_eq!(state.magic2().unwrap().1, seen.magic2.to_le_bytes());
     let whole = restorable(state, plan.fpstate, &seen.sw, |_| Some(seen.magic2)).unwrap();
     assert_eq!(whole, Restorable::Xsave { size: seen.sw.xstate_size, features: seen.sw.xfeatures });

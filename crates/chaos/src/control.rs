@@ -2,7 +2,9 @@
 
 use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
+use crate::races::{Access, Race, Races};
 use crate::strategy::{Moment, Strategy, Why};
+use crate::turn::{Left, Turn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -37,7 +39,17 @@ pub struct Control {
     /// passed it over.
     passed_over: Vec<(u64, u32)>,
     last: u32,
+    /// Whether the last thread has ended.
+    ended: bool,
+    /// The choice with which the present turn began.
+    turn_from: u64,
     hash: u64,
+    /// Only if races are looked for.
+    races: Option<Races>,
+    /// The runnable threads that are not held back, at choices where some are.
+    free: Vec<u32>,
+    /// Whether threads are held back: not while switches are repeated.
+    holds: bool,
 }
 
 /// The thread that runs next.
@@ -63,8 +75,44 @@ impl Control {
             slots: Vec::new(),
             passed_over: Vec::new(),
             last: 0,
+            ended: false,
+            turn_from: 0,
             hash: 0xcbf2_9ce4_8422_2325,
+            races: None,
+            free: Vec::new(),
+            holds: false,
         }
+    }
+
+    /// Looks for races from now on. `holds`: holds threads back to find more.
+    pub fn watch(&mut self, races: Races, holds: bool) {
+        (self.races, self.holds) = (Some(races), holds);
+    }
+
+    /// Whether races are looked for.
+    #[must_use]
+    pub fn looks_for_races(&self) -> bool {
+        self.races.is_some()
+    }
+
+    /// The last thread has run up to `place`, where it is about to make this access, if any; `may_wait`: others may see it
+    /// wait there. `read` is the program's memory. Called before the choice; the races that show now.
+    pub fn arrive(
+        &mut self,
+        place: u64,
+        access: Option<Access>,
+        may_wait: bool,
+        mut read: impl FnMut(&Access) -> Option<u64>,
+    ) -> Vec<Race> {
+        let Some(races) = &mut self.races else { return Vec::new() };
+        let mut found = races.look((self.last, place), &mut read);
+        if let Some(access) = access {
+            found.append(&mut races.meet(self.last, &access));
+            if may_wait && let Some(value) = read(&access) {
+                races.add(self.last, access, value, self.log.steps());
+            }
+        }
+        found
     }
 
     /// The log.
@@ -81,11 +129,12 @@ impl Control {
         self.slots.push(Candidate { name: self.names[slot], slot, tid });
     }
 
-    /// The thread in `slot` has ended: the slot may be used by a new thread, which gets a new name.
+    /// The thread in `slot`, which ran last, has ended: the slot may be used by a new thread, which gets a new name.
     pub fn ended(&mut self, slot: usize) {
         if let Some(name) = self.names.get_mut(slot) {
             *name = NOBODY;
         }
+        self.ended = true;
     }
 
     /// The running thread continues without a choice: forgets the offered threads.
@@ -105,36 +154,47 @@ impl Control {
         if !spins {
             self.count();
         }
-        let (last, nth, mut stop) = (self.last, self.nth(), false);
+        let (last, nth, switches) = (self.last, self.nth(), self.log.switches());
         let to = match several {
             false => first,
-            true if spins => self.after_spin(&mut stop, (last, nth), place),
-            true => self.among_several(&mut stop, (last, nth), why, place),
+            true if spins => self.after_spin((last, nth), place),
+            true => self.among_several((last, nth), why, place),
         };
+        let is_switch = self.log.switches() > switches;
+        if to != last || is_switch || self.log.turns() == 0 {
+            self.begin_turn(to, why, is_switch);
+        }
+        let after = self.log.points() - self.turn_from;
+        let stop = (self.log.turns(), after) == (self.log.stop(), self.log.after());
         self.last = to;
+        if let Some(races) = &mut self.races {
+            races.goes_on(to);
+        }
         let slot = self.slots.iter().find(|candidate| candidate.name == to)?.slot;
         self.slots.clear();
         Some(Elected { slot, stop })
     }
 
+    /// Writes down that this thread runs from now on.
+    fn begin_turn(&mut self, thread: u32, why: Why, is_switch: bool) {
+        let before = Left::of(why, core::mem::take(&mut self.ended));
+        self.turn_from = self.log.points();
+        self.log.add_turn(&Turn { thread, from: self.turn_from, before, is_switch });
+    }
+
     /// The last thread may be spinning. This is not counted as a choice, because a repetition does not interrupt
     /// the thread at the same moment; a switch to another thread is always written down.
-    fn after_spin(&mut self, stop: &mut bool, (last, nth): (u32, u32), place: u64) -> u32 {
+    fn after_spin(&mut self, (last, nth): (u32, u32), place: u64) -> u32 {
         let step = self.log.steps();
         let to = self.strategy.choose(&Moment { last, nth, why: Why::Spins, runnable: &self.runnable, step, place });
         if to != last {
             self.log.set_points(self.log.points() + 1);
-            self.write_down(stop, &Switch { last, nth, to, spins: true, place });
+            self.log.add(&Switch { last, nth, to, spins: true, place });
         }
         to
     }
 
-    fn write_down(&mut self, stop: &mut bool, switch: &Switch) {
-        self.log.add(switch);
-        *stop = self.log.switches() == self.log.stop();
-    }
-
-    fn among_several(&mut self, stop: &mut bool, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
+    fn among_several(&mut self, (last, nth): (u32, u32), why: Why, place: u64) -> u32 {
         let step = self.log.steps();
         let is_unfair = self.is_somebody_passed_over(step);
         // The last thread has slept for zero time, as spin locks do, and is runnable again.
@@ -143,8 +203,14 @@ impl Control {
         if why == Why::Point {
             self.log.count(last, census::class(place));
         }
+        let holds = self.holds && self.holds_some_back(step);
         let moment = Moment { last, nth, why, runnable: &self.runnable, step, place };
-        let (to, plain) = (self.strategy.choose(&moment), moment.plain());
+        let plain = moment.plain();
+        let to = match *self.free {
+            [one] if holds => one,
+            _ if holds => self.strategy.choose(&Moment { runnable: &self.free, ..moment }),
+            _ => self.strategy.choose(&moment),
+        };
         self.log.set_steps(step + 1);
         for value in [last, nth, to] {
             self.hash = (self.hash ^ u64::from(value)).wrapping_mul(0x100_0000_01b3);
@@ -156,9 +222,17 @@ impl Control {
             others.for_each(|&to| self.log.add_possible(&Switch { last, nth, to, spins: false, place }));
         }
         if to != plain {
-            self.write_down(stop, &Switch { last, nth, to, spins: false, place });
+            self.log.add(&Switch { last, nth, to, spins: false, place });
         }
         to
+    }
+
+    /// Finds the runnable threads that are free to go on. False if all are, or none is.
+    fn holds_some_back(&mut self, step: u64) -> bool {
+        let Some(races) = &self.races else { return false };
+        self.free.clear();
+        self.free.extend(self.runnable.iter().filter(|&&thread| !races.holds_back(thread, step)));
+        !self.free.is_empty() && self.free.len() < self.runnable.len()
     }
 
     /// Counts this choice for every runnable thread, and returns whether one of them is starved.
@@ -203,7 +277,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Spec};
+    use crate::{Expected, Rng, Spec};
     use sync::atomic::AtomicU64;
 
     /// Three threads with so many points each, of which every fifth is a yield; the slots of the threads in the order in which
@@ -249,6 +323,71 @@ mod tests {
                 assert_eq!(run(spec.strategy(seed, &expected), &[], lengths).1.hash(), log.hash());
             }
         }
+    }
+
+    /// Each of two threads arrives at the same store again and again: the races of the run, and its log.
+    fn watched(strategy: Box<dyn Strategy>, planned: &[Switch], holds: bool) -> (Vec<Race>, Log<'static>) {
+        const STORE: Access = Access { place: 9, address: 1, size: 4, reads: false, writes: true, atomic: false };
+        let words: &'static [AtomicU64] =
+            (0..Log::len(planned.len(), 1000)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let log = Log::new(words).unwrap();
+        log.prepare(planned);
+        let mut control = Control::new(strategy, log);
+        control.watch(Races::new(Rng::new(3), Vec::new()), holds);
+        let (mut left, mut found, mut last) = ([20; 2], Vec::new(), None);
+        loop {
+            let access = last.filter(|&slot: &usize| left[slot] > 0).map(|_| STORE);
+            found.append(&mut control.arrive(9, access, true, |_| Some(0)));
+            (0..2).filter(|&slot| left[slot] > 0).for_each(|slot| control.offer(slot, 1));
+            let why = if access.is_some() { Why::Point } else { Why::Gone };
+            let Some(elected) = control.choose(why, 9) else { return (found, log) };
+            left[elected.slot] -= 1;
+            last = Some(elected.slot);
+        }
+    }
+
+    #[test]
+    fn who_is_held_back_meets_the_others_and_a_replay_needs_no_holding_back() {
+        assert!(watched(Spec::Plain.strategy(1, &Expected::default()), &[], false).0.is_empty());
+        for spec in [Spec::Random, Spec::Pct(3), Spec::Surw, Spec::Plain] {
+            let (found, log) = watched(spec.strategy(1, &Expected::default()), &[], true);
+            assert_eq!(found.len(), 1, "{spec}");
+            let (again, second) = watched(Spec::replay(log.made(), 0), &log.made(), false);
+            assert_eq!((again, second.hash()), (found, log.hash()), "{spec}");
+        }
+    }
+
+    #[test]
+    fn turns_are_the_timeline() {
+        let words: &'static [AtomicU64] = (0..Log::len(0, 500)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+        let log = Log::new(words).unwrap();
+        log.prepare(&[]);
+        log.set_keep_turns(500);
+        log.set_stop(2);
+        log.set_after(1);
+        let mut control = Control::new(Spec::Pct(3).strategy(3, &Expected { steps: 90, ..Expected::default() }), log);
+        let (mut ran, mut stopped, mut left, mut why) = (Vec::new(), Vec::new(), [30, 20, 40], Why::Gone);
+        loop {
+            (0..3).filter(|&slot| left[slot] > 0).for_each(|slot| control.offer(slot, 1));
+            let Some(elected) = control.choose(why, 0) else { break };
+            ran.push(elected.slot as u32);
+            stopped.extend(elected.stop.then_some((log.turns(), log.points())));
+            left[elected.slot] -= 1;
+            why = if left[elected.slot] == 0 { Why::Gone } else { Why::Point };
+            if why == Why::Gone {
+                control.ended(elected.slot);
+            }
+        }
+        let turns = log.taken_turns();
+        let ends = turns.iter().skip(1).map(|turn| turn.from).chain([ran.len() as u64 + 1]);
+        let shown: Vec<u32> =
+            turns.iter().zip(ends).flat_map(|(turn, end)| (turn.from..end).map(|_| turn.thread)).collect();
+        assert_eq!(shown, ran);
+        assert!(turns[2].from > turns[1].from + 1, "the second turn is long enough to stop in it: {turns:?}");
+        assert_eq!(stopped, [(2, turns[1].from + 1)]);
+        let count = |is: fn(&Turn) -> bool| turns.iter().filter(|turn| is(turn)).count();
+        assert_eq!(count(|turn| turn.is_switch) as u64, log.switches());
+        assert_eq!(count(|turn| turn.before == Left::Ended), 2);
     }
 
     #[test]

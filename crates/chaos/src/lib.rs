@@ -5,6 +5,8 @@
 //! [`Strategy`] and writes down every choice that differs from the *plain* one ([`Moment::plain`]). These differences,
 //! the [`Switch`]es, are all that it takes to repeat a schedule, and [`reduce()`] reduces their number.
 //!
+//! [`Races`] watches the accesses of threads that are not chosen, and finds those that nothing orders.
+//!
 //! Threads are named by number in the order in which they first were runnable, so a name means the same thread in
 //! every run.
 //!
@@ -20,6 +22,7 @@ pub mod census;
 pub mod control;
 pub mod log;
 pub mod pct;
+pub mod races;
 pub mod random;
 pub mod reduce;
 pub mod replay;
@@ -28,12 +31,15 @@ pub mod search;
 mod spec;
 pub mod strategy;
 pub mod surw;
+pub mod turn;
 
 pub use census::Census;
 pub use control::Control;
 pub use log::{Log, Switch};
+pub use races::{Access, Race, Races};
 pub use reduce::reduce;
 pub use rng::Rng;
 pub use search::Search;
 pub use spec::{Expected, Spec};
 pub use strategy::{Moment, Strategy, Why};
+pub use turn::{Left, Turn};

@@ -4,31 +4,44 @@
 //!  word  0  LAYOUT       1  STATE       2  POINTS: choices, also those of one thread
 //!        3  STEPS: choices among several    4  SWITCHES: choices that were not plain, of which as many as fit follow
 //!        5  HASH of all choices             6  THREADS   7  PLANNED: how many switches are to be repeated
-//!        8  STOP: the switch at which the run is to wait, counted from 1; 0: none
+//!        8  STOP: the run waits in this turn, of which the first is 1; 0: in none
 //!        9  KEEP: how many of the switches are kept that the run could have made after the planned ones
 //!       10  COULD: how many of these there were
 //!       11  EXPECTED: about how many choices among several there will be
 //!       12  PATIENCE: how often a repeated run finds that a thread computes, and lets it go on, before others run
-//!  from 16  the ids of the first 256 threads
-//!  from 272 the events of each thread and class that earlier runs had, then those of this run: 512 words each
-//!  from 1296 PLANNED × 2 words, then the switches of this run, 2 words each
+//!       13  TURNS: how many there were (crate::turn)   14  KEEP_TURNS: how many of them are kept
+//!       15  AFTER: so many choices of that turn come before it waits
+//!       16  KNOWN: how many races are known already
+//!  from 24  the ids of the first 256 threads
+//!  from 280 the events of each thread and class that earlier runs had, then those of this run: 512 words each
+//!  from 1304 the race that has just been found, if the state says so
+//!  from 1320 the races that are known already, 2 words each
+//!  from 1832 PLANNED × 2 words, then the switches of this run, 2 words each
+//!  before the last KEEP × 2 words: the turns, KEEP_TURNS words
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
 //! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest), the count above them (31
 //! bits), and whether the thread spun (the highest bit); and where the last thread was.
 
 use crate::census::{self, CLASSES, COUNTED_MAX, Census};
+use crate::races::{Pair, Race};
 use crate::spec::Expected;
+use crate::turn::Turn;
 use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The version of the layout.
-pub const LAYOUT: u64 = 0x454e_4348_0003;
-const IDS: usize = 16;
+pub const LAYOUT: u64 = 0x454e_4348_0005;
+const IDS: usize = 24;
 const IDS_LEN: usize = 256;
 const EXPECTED: usize = IDS + IDS_LEN;
 const COUNTED: usize = EXPECTED + census::LEN;
-const HEAD: usize = COUNTED + census::LEN;
+const RACE: usize = COUNTED + census::LEN;
+const RACE_LEN: usize = 16;
+const KNOWN: usize = RACE + RACE_LEN;
+/// The number of known races that are kept. The run reports others again.
+const KNOWN_MAX: usize = 256;
+const HEAD: usize = KNOWN + 2 * KNOWN_MAX;
 const SWITCH_WORDS: usize = 2;
 /// The largest count of a switch.
 const NTH_MAX: u32 = u32::MAX >> 1;
@@ -44,10 +57,12 @@ pub enum State {
     Running = 1,
     /// All threads wait, and nothing can wake them. The process waits for the command.
     Stuck = 2,
-    /// It has reached the switch at which it must stop. The process waits for the command.
+    /// It has reached the choice at which it must stop. The process waits for the command.
     Stopped = 3,
     /// A signal is about to end the process, which waits for the command.
     Dying = 4,
+    /// A race has been found ([`Log::race`]). The process waits for the command.
+    Raced = 5,
 }
 
 /// A choice that was not plain.
@@ -108,7 +123,7 @@ words! {
     hash, set_hash = 5;
     /// The number of threads.
     threads, set_threads = 6;
-    /// The switch at which the run waits.
+    /// The turn in which the run waits.
     stop, set_stop = 8;
     /// How many alternative switches ([`Log::could`]) the log has room for.
     keep, set_keep = 9;
@@ -119,6 +134,14 @@ words! {
     /// How often in a row a repeated run lets a long-computing thread continue where the first run found none
     /// spinning.
     patience, set_patience = 12;
+    /// The number of turns.
+    turns, set_turns = 13;
+    /// How many turns the log has room for.
+    keep_turns, set_keep_turns = 14;
+    /// The number of choices of that turn that come before the run waits.
+    after, set_after = 15;
+    /// The number of known races.
+    known_len, set_known_len = 16;
 }
 
 impl<'a> Log<'a> {
@@ -169,7 +192,7 @@ impl<'a> Log<'a> {
     /// Whether there was room for all switches of the run.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        Self::len(self.planned_len(), self.switches() as usize) <= self.kept_at()
+        Self::len(self.planned_len(), self.switches() as usize) <= self.turns_at()
     }
 
     /// Adds a switch that the run has made.
@@ -205,6 +228,27 @@ impl<'a> Log<'a> {
     /// The index of the first alternative.
     fn kept_at(&self) -> usize {
         self.0.len().saturating_sub(SWITCH_WORDS * self.keep() as usize).max(HEAD)
+    }
+
+    /// Adds a turn.
+    pub fn add_turn(&self, turn: &Turn) {
+        let n = self.turns();
+        if n < self.keep_turns() {
+            self.0[self.turns_at() + n as usize].store(turn.word(), Relaxed);
+        }
+        self.set_turns(n + 1);
+    }
+
+    /// The turns of the run, the first that there was room for.
+    #[must_use]
+    pub fn taken_turns(&self) -> Vec<Turn> {
+        let there = self.turns().min(self.keep_turns()) as usize;
+        self.0[self.turns_at()..].iter().take(there).map(|word| Turn::read(word.load(Relaxed))).collect()
+    }
+
+    /// The index of the first turn.
+    fn turns_at(&self) -> usize {
+        self.kept_at().saturating_sub(self.keep_turns() as usize).max(HEAD)
     }
 
     /// Counts an event of this class for a thread.
@@ -257,16 +301,42 @@ impl<'a> Log<'a> {
         self.0[IDS..IDS + known].iter().map(|word| word.load(Relaxed) as i32).collect()
     }
 
+    /// Sets the race that has just been found.
+    pub fn set_race(&self, race: &Race) {
+        let words = race.words();
+        self.0[RACE..RACE + words.len()].iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+    }
+
+    /// The race that has just been found.
+    #[must_use]
+    pub fn race(&self) -> Race {
+        Race::read(core::array::from_fn(|i| self.0[RACE + i].load(Relaxed)))
+    }
+
+    /// Sets the races that the run need not report.
+    pub fn set_known(&self, known: &[Pair]) {
+        let pairs = &known[..known.len().min(KNOWN_MAX)];
+        self.0[KNOWN..HEAD].iter().zip(pairs.as_flattened()).for_each(|(word, &place)| word.store(place, Relaxed));
+        self.set_known_len(pairs.len() as u64);
+    }
+
+    /// The races that the run need not report.
+    #[must_use]
+    pub fn known(&self) -> Vec<Pair> {
+        let pairs = self.0[KNOWN..HEAD].chunks_exact(2).take(self.known_len() as usize);
+        pairs.map(|pair| [pair[0].load(Relaxed), pair[1].load(Relaxed)]).collect()
+    }
+
     fn put(&self, index: usize, switch: &Switch) {
         let at = HEAD + SWITCH_WORDS * index;
-        if let Some(room) = self.0[..self.kept_at()].get(at..at + SWITCH_WORDS) {
+        if let Some(room) = self.0[..self.turns_at()].get(at..at + SWITCH_WORDS) {
             Self::write(room, switch);
         }
     }
 
     fn get(&self, index: usize) -> Option<Switch> {
         let at = HEAD + SWITCH_WORDS * index;
-        self.0[..self.kept_at()].get(at..at + SWITCH_WORDS).map(Self::read)
+        self.0[..self.turns_at()].get(at..at + SWITCH_WORDS).map(Self::read)
     }
 
     fn write(words: &[AtomicU64], switch: &Switch) {
@@ -285,6 +355,7 @@ impl<'a> Log<'a> {
             2 => State::Stuck,
             3 => State::Stopped,
             4 => State::Dying,
+            5 => State::Raced,
             _ => State::Running,
         }
     }
@@ -298,6 +369,7 @@ impl<'a> Log<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::races::{Access, Other};
     use alloc::vec;
 
     fn words(n: usize) -> Vec<AtomicU64> {
@@ -320,6 +392,26 @@ mod tests {
         // One more does not fit: it is counted, and that is seen.
         log.add(&made[2]);
         assert_eq!((log.made(), log.switches(), log.is_complete()), (made[..2].to_vec(), 3, false));
+    }
+
+    #[test]
+    fn a_race_is_read_back() {
+        let words = words(Log::len(0, 0));
+        let log = Log::new(&words).unwrap();
+        log.prepare(&[]);
+        let pending = Access { place: u64::MAX, address: 7, size: 8, reads: true, writes: false, atomic: true };
+        let arrives = Access { place: 1, address: 2, size: 1, reads: false, writes: true, atomic: false };
+        let wrote = Other::Wrote { place: 5, before: u64::MAX, after: 6 };
+        for other in [Other::Arrives(arrives), wrote] {
+            let race = Race { holder: 65_535, pending, thread: u32::MAX, other };
+            log.set_race(&race);
+            log.set_state(State::Raced);
+            assert_eq!((log.race(), log.state()), (race, State::Raced));
+        }
+        assert!(log.known().is_empty());
+        let known: Vec<Pair> = (0..KNOWN_MAX as u64 + 1).map(|i| [i, u64::MAX]).collect();
+        log.set_known(&known);
+        assert_eq!(log.known(), known[..KNOWN_MAX]);
     }
 
     #[test]
@@ -357,6 +449,27 @@ mod tests {
         log.add(&switch(5));
         assert_eq!(log.could(), (vec![switch(2), switch(3)], false));
         assert_eq!((log.made(), log.is_complete()), (vec![switch(1)], false));
+    }
+
+    #[test]
+    fn turns_are_kept_between_what_a_run_did_and_could_have_done() {
+        use crate::turn::Left;
+        let words = words(Log::len(0, 1) + 2 + SWITCH_WORDS);
+        let log = Log::new(&words).unwrap();
+        log.prepare(&[]);
+        log.set_keep(1);
+        log.set_keep_turns(2);
+        let turn = |from| Turn { thread: 65_535, from, before: Left::Ended, is_switch: true };
+        let switch = |nth| Switch { last: 1, nth, to: 2, spins: false, place: u64::MAX };
+        (1..4).for_each(|n| log.add_turn(&turn(n)));
+        (1..3).for_each(|nth| log.add(&switch(nth)));
+        (1..3).for_each(|nth| log.add_possible(&switch(nth)));
+        assert_eq!((log.taken_turns(), log.turns()), (vec![turn(1), turn(2)], 3));
+        assert_eq!((log.made(), log.could().0), (vec![switch(1)], vec![switch(1)]));
+        // Without room they are only counted.
+        log.prepare(&[]);
+        log.add_turn(&turn(1));
+        assert_eq!((log.taken_turns(), log.turns()), (vec![], 1));
     }
 
     #[test]

@@ -84,8 +84,13 @@ pub enum Task {
     /// Write the manual, a page for each command, to a folder
     #[command(after_help = "Example:\n  entresol manual ~/.local/share/man/man1")]
     Manual(Later<ManualArguments>),
-    /// Write the embedded image to a file, for debuggers and for checking it
-    #[command(hide = true)]
+    /// Write the embedded image to a file, or to the folder where a packaged command finds it
+    #[command(
+        after_help = "Examples:\n  entresol image libentresol.so\n  entresol image --folder /usr/local/lib/entresol\n\n\
+                      Read-only containers without a folder to write to need the second: the command looks in \
+                      PREFIX/lib/entresol if it lies in PREFIX/bin. That folder must be root's, and no other user may \
+                      write to it."
+    )]
     Image(Later<ImageArguments>),
 }
 
@@ -227,6 +232,8 @@ pub struct Controlled {
     pub epoch: u64,
     /// How many memory accesses become scheduling points.
     pub places: u16,
+    /// Whether it looks for races.
+    pub races: bool,
 }
 
 /// The clock that samples are taken by.
@@ -355,6 +362,9 @@ pub struct ManualArguments {
 /// `entresol image`.
 #[derive(Debug, Args)]
 pub struct ImageArguments {
-    /// Where to write it
-    pub file: PathBuf,
+    /// The file, or the folder
+    pub path: PathBuf,
+    /// Make a folder, with the image in both of its forms
+    #[arg(long)]
+    pub folder: bool,
 }

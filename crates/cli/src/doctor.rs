@@ -84,7 +84,9 @@ fn examine_machine() -> Vec<Finding> {
 
 /// The way in which system calls are caught, and the reason.
 fn examine_catch() -> Finding {
-    let filter = "no_new_privs is set, and what Entresol cannot enter fails with EPERM";
+    let rights =
+        if machine::filters_with_rights() { "nothing that is executed gains rights" } else { "no_new_privs is set" };
+    let filter = format!("{rights}, and what Entresol cannot enter fails with EPERM");
     match (machine::catch(None), machine::dispatch()) {
         (Ok(Catch::Dispatch), _) => Good(
             "system calls are caught by Syscall User Dispatch, which the kernel offers, unless --catch says otherwise"

@@ -7,6 +7,8 @@ use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use tool::machine;
+
 use crate::args::{Enter, Guards, Io, PendingSignals, RealTime, RunArguments};
 
 /// The variable that carries the options of `run` to the image.
@@ -68,6 +70,9 @@ pub fn options(
         for (name, value) in [("seed", run.seed), ("epoch", run.epoch), ("places", run.places.into())] {
             add(name, value.to_string().as_bytes());
         }
+        if run.races {
+            add("races", b"1");
+        }
     }
     match request.rt {
         Some(RealTime::Allow) => add("rt", b"allow"),
@@ -88,6 +93,9 @@ pub fn options(
     }
     if request.guards == Some(Guards::Mappings) {
         add("guards", b"mappings");
+    }
+    if !machine::may_bind() {
+        add("bind", b"none");
     }
     match request.io {
         Some(Io::Epoll) => add("io", b"epoll"),

@@ -4,6 +4,7 @@
 //! run natively without any message. The file is named by its content, lies in a folder that only this user can change
 //! ([`tool::folders`]), and is renamed into place, so that any number of commands of any versions can do this at the
 //! same time. Before use, the whole file is compared with the image in this command, unless its seal holds (`seal`).
+//! Where this user has no such folder, root may have put the image beside the command; its content is not compared.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,15 +22,17 @@ use crate::{embedded, seal};
 
 /// The image's mode: it is this user's.
 const MODE: u32 = 0o500;
-/// The mode of an image that a program executes again after it has changed its user. Its folder stays this user's.
-const MODE_FIXED: u32 = 0o555;
+/// The mode of an image that other users execute: a program that has changed its user, or everybody if root has put it
+/// beside the command.
+const MODE_FOR_ALL: u32 = 0o555;
 
 /// No folder would do.
 #[derive(Debug, Error)]
 #[error(
     "Entresol's library can be put nowhere: {tried}. Set XDG_CACHE_HOME to a folder of yours where files may be \
      executed, without a space, colon, semicolon or dollar sign in its path; for a container, mount one (--tmpfs \
-     /tmp:exec, an emptyDir)"
+     /tmp:exec, an emptyDir), or have root put it beside the command beforehand (`entresol image --folder \
+     /usr/local/lib/entresol` if the command lies in /usr/local/bin)"
 )]
 pub struct InstallError {
     tried: String,
@@ -37,13 +40,32 @@ pub struct InstallError {
 
 /// Where the image lies, after putting it there if necessary.
 pub fn install() -> Result<PathBuf, InstallError> {
-    install_as(&format!("libentresol-{}.so", embedded::HASH), embedded::IMAGE, MODE)
+    install_as(&name(), embedded::IMAGE, MODE)
 }
 
 /// The same for the image at fixed addresses, which only a filter needs.
 pub fn install_fixed() -> Result<PathBuf, InstallError> {
-    let image = patch::at_fixed_addresses(embedded::IMAGE).expect("the image is a shared object of this form");
-    install_as(&format!("libentresol-{}-fixed.so", embedded::HASH), &image, MODE_FIXED)
+    install_as(&name_fixed(), &fixed(), MODE_FOR_ALL)
+}
+
+/// Writes the images to a folder, which is made if it is missing, for whoever packages the command: it finds them in
+/// `PREFIX/lib/entresol` if it lies in `PREFIX/bin` and has no folder to write to.
+pub fn install_into(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    write(&folder.join(name()), embedded::IMAGE, MODE_FOR_ALL)?;
+    write(&folder.join(name_fixed()), &fixed(), MODE_FOR_ALL)
+}
+
+fn name() -> String {
+    format!("libentresol-{}.so", embedded::HASH)
+}
+
+fn name_fixed() -> String {
+    format!("libentresol-{}-fixed.so", embedded::HASH)
+}
+
+fn fixed() -> Vec<u8> {
+    patch::at_fixed_addresses(embedded::IMAGE).expect("the image is a shared object of this form")
 }
 
 fn install_as(name: &str, image: &[u8], mode: u32) -> Result<PathBuf, InstallError> {
@@ -62,15 +84,39 @@ fn install_as(name: &str, image: &[u8], mode: u32) -> Result<PathBuf, InstallErr
     if is_taken && let Ok(file) = install_in(&folders::unguessed_in_tmp(), name, image, mode) {
         return Ok(file);
     }
+    match folders::beside_command().map(|folder| packaged_in(&folder, name, image)) {
+        Some(Ok(file)) => return Ok(file),
+        // Most commands are installed without one.
+        Some(Err(Unsuitable::Host(why))) if why.kind() == io::ErrorKind::NotFound => {}
+        Some(Err(why)) => tried.push(why.to_string()),
+        None => {}
+    }
     Err(InstallError { tried: tried.join("; ") })
+}
+
+/// The image that was installed with the command. Nobody but root can change the file or its folder, and its name tells
+/// its content, so it is trusted as other libraries of the system are.
+fn packaged_in(folder: &Path, name: &str, image: &[u8]) -> Result<PathBuf, Unsuitable> {
+    let folder = folders::open_of_root(folder)?.path;
+    check_characters(&folder)?;
+    let file = folder.join(name);
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&file)?;
+    let found = opened.metadata()?;
+    match &found {
+        _ if !found.is_file() || found.uid() != folder.metadata()?.uid() => Err(Unsuitable::Owner(file)),
+        _ if found.mode() & 0o022 != 0 => Err(Unsuitable::Mode(file)),
+        _ if found.len() != image.len() as u64 => {
+            let why = format!("{} has another length than the image", file.display());
+            Err(io::Error::new(io::ErrorKind::InvalidData, why).into())
+        }
+        _ if !may_be_executed(&opened) => Err(Unsuitable::NoExec),
+        _ => Ok(file),
+    }
 }
 
 fn install_in(folder: &Path, name: &str, image: &[u8], mode: u32) -> Result<PathBuf, Unsuitable> {
     let folder = folders::open(folder, true)?.path;
-    // LD_AUDIT is a list with colons, LD_PRELOAD also with spaces; the linker expands $ORIGIN; our options end at ;.
-    if folder.as_os_str().as_bytes().iter().any(|byte| b" :;$".contains(byte) || byte.is_ascii_control()) {
-        return Err(Unsuitable::Path);
-    }
+    check_characters(&folder)?;
     let file = folder.join(name);
     if !is_installed(&file, image, mode)? {
         write(&file, image, mode)?;
@@ -79,6 +125,12 @@ fn install_in(folder: &Path, name: &str, image: &[u8], mode: u32) -> Result<Path
         }
     }
     Ok(file)
+}
+
+/// LD_AUDIT is a list with colons, LD_PRELOAD also with spaces; the linker expands $ORIGIN; our options end at ;.
+fn check_characters(folder: &Path) -> Result<(), Unsuitable> {
+    let has_meaning = |byte: &u8| b" :;$".contains(byte) || byte.is_ascii_control();
+    if folder.as_os_str().as_bytes().iter().any(has_meaning) { Err(Unsuitable::Path) } else { Ok(()) }
 }
 
 /// Whether the file is there, ours and the image; a folder where it could never be executed is an error.

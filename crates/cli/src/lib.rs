@@ -46,7 +46,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
 
-use args::{Arguments, Task};
+use args::{Arguments, ImageArguments, Task};
 use tool::style;
 
 /// Exit status of `run` when Entresol itself is the reason, as `env`, `nice` and `timeout` use it.
@@ -88,7 +88,7 @@ fn perform(task: Task) -> anyhow::Result<i32> {
         Task::Probe(request) => Ok(bench::probe::probe(request.name, request.quick, &request.parameters)),
         Task::Completions(request) => completions(request.shell),
         Task::Manual(request) => manual(&request.folder),
-        Task::Image(request) => image(&request.file),
+        Task::Image(request) => image(&request),
     }
 }
 
@@ -115,7 +115,9 @@ fn manual(folder: &Path) -> anyhow::Result<i32> {
     Ok(0)
 }
 
-fn image(file: &Path) -> anyhow::Result<i32> {
-    std::fs::write(file, embedded::IMAGE).with_context(|| format!("cannot write {}", file.display()))?;
+fn image(request: &ImageArguments) -> anyhow::Result<i32> {
+    let path = &request.path;
+    let written = if request.folder { install::install_into(path) } else { std::fs::write(path, embedded::IMAGE) };
+    written.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(0)
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use crate::environment::c_string;
 use crate::program::Program;
 use tool::machine::Catch;
+use tool::resolve::executable;
 
 /// The variable that carries the name of the executed file to the image.
 const FILE: &str = "ENTRESOL_FILE";
@@ -58,10 +59,15 @@ pub fn check(program: &Program) -> io::Result<()> {
     let fd = program.file.as_raw_fd();
     // SAFETY: all zeroes are a value of this structure of numbers.
     let mut system: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: an empty path means the descriptor; the structure is ours.
-    let (allowed, known) = unsafe {
-        let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
-        (libc::faccessat(fd, c"".as_ptr(), libc::X_OK, flags) == 0, libc::fstatvfs(fd, &raw mut system) == 0)
+    // SAFETY: the structure is ours.
+    let known = unsafe { libc::fstatvfs(fd, &raw mut system) == 0 };
+    let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
+    // SAFETY: an empty path means the descriptor.
+    let allowed = match unsafe { libc::faccessat(fd, c"".as_ptr(), libc::X_OK, flags) } {
+        0 => true,
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) => false,
+        // About the call, which a sandbox may not know.
+        _ => executable(&program.binary).is_ok(),
     };
     match allowed && !(known && system.f_flag & libc::ST_NOEXEC != 0) {
         true => Ok(()),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use patch::program::{self, Door, HEAD_LEN, Reason, SCRIPT_DEPTH_MAX, set_id_mark};
 use thiserror::Error;
+use tool::resolve::executable;
 
 /// Why the image cannot enter a program.
 #[derive(Debug, Error)]
@@ -50,6 +51,18 @@ pub enum Obstacle {
         /// The host's reason.
         why: io::Error,
     },
+    /// A script whose interpreter is no file that may be executed.
+    #[error(
+        "{} asks for the interpreter {}, which is not a file that may be executed",
+        script.display(),
+        interpreter.display()
+    )]
+    InterpreterRefused {
+        /// The script.
+        script: PathBuf,
+        /// The interpreter that its first line names.
+        interpreter: PathBuf,
+    },
     /// A script whose interpreter is not there.
     #[error("{} asks for the interpreter {}, which does not exist", script.display(), interpreter.display())]
     NoInterpreter {
@@ -81,7 +94,10 @@ impl Obstacle {
             Self::Privileged { .. } => Reason::Privileged,
             Self::Secure(_) => Reason::Secure,
             Self::Unreadable { .. } => Reason::Unreadable,
-            Self::NoInterpreter { .. } | Self::Malformed { .. } | Self::ScriptTooDeep(_) => return None,
+            Self::NoInterpreter { .. }
+            | Self::InterpreterRefused { .. }
+            | Self::Malformed { .. }
+            | Self::ScriptTooDeep(_) => return None,
         })
     }
 }
@@ -121,10 +137,13 @@ pub fn inspect(path: &Path) -> Result<Program, Obstacle> {
                 let (file, program::Program { door, writable_text }) = inspect_elf(&binary)?;
                 return Ok(Program { binary, by_shell, writable_text, door, file, words });
             }
-            Content::Script(interpreter, _) if !interpreter.exists() => {
-                return Err(Obstacle::NoInterpreter { script: binary, interpreter });
-            }
             Content::Script(interpreter, argument) => {
+                if let Err(why) = executable(&interpreter) {
+                    return Err(match why.raw_os_error() {
+                        Some(libc::ENOENT | libc::ENOTDIR) => Obstacle::NoInterpreter { script: binary, interpreter },
+                        _ => Obstacle::InterpreterRefused { script: binary, interpreter },
+                    });
+                }
                 if words.is_empty() {
                     words.push(binary.into_os_string());
                 }
@@ -291,6 +310,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("self");
         std::fs::write(&path, format!("#!{}\n", path.display())).unwrap();
+        assert!(matches!(inspect(&path), Err(Obstacle::InterpreterRefused { .. })));
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         assert!(matches!(inspect(&path), Err(Obstacle::ScriptTooDeep(_))));
     }
 }

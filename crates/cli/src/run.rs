@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -39,6 +39,18 @@ pub enum RunError {
     /// The image can be put nowhere.
     #[error(transparent)]
     Install(#[from] InstallError),
+    /// The host executes the program, but not the image in its place.
+    #[error(
+        "{} may not be executed here ({why}), and Entresol executes it in the place of such programs. Allow it in the \
+         sandbox, or run the program natively",
+        image.display()
+    )]
+    Image {
+        /// Where the image lies.
+        image: PathBuf,
+        /// The host's reason.
+        why: io::Error,
+    },
     /// The host refused.
     #[error("{program}: {why}")]
     Execute {
@@ -57,8 +69,12 @@ impl RunError {
             Self::Resolve(ResolveError::Missing { .. }) | Self::Program(Obstacle::NoInterpreter { .. }) => {
                 STATUS_MISSING
             }
-            Self::Resolve(ResolveError::NotExecutable { .. }) => STATUS_NOT_EXECUTABLE,
-            Self::Program(_) | Self::Machine(_) | Self::Install(_) | Self::Limits(_) => STATUS_REFUSED,
+            Self::Resolve(ResolveError::NotExecutable { .. }) | Self::Program(Obstacle::InterpreterRefused { .. }) => {
+                STATUS_NOT_EXECUTABLE
+            }
+            Self::Program(_) | Self::Machine(_) | Self::Install(_) | Self::Image { .. } | Self::Limits(_) => {
+                STATUS_REFUSED
+            }
             Self::Execute { why, .. } if why.raw_os_error() == Some(libc::ENOENT) => STATUS_MISSING,
             Self::Execute { .. } => STATUS_NOT_EXECUTABLE,
         }
@@ -123,16 +139,26 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
             let mut entries = with_image(&[&options, load::options(&program, executed, catch).as_bytes()].concat());
             entries.push(load::file(executed));
             load::hand_on(&program);
-            execute_file(&image, &path, &load::arguments(&program, &request.command), &entries)
+            let Err(error) = execute_file(&image, &path, &load::arguments(&program, &request.command), &entries);
+            Err(match error {
+                RunError::Execute { why, .. } if is_about_image(&why) => RunError::Image { image, why },
+                error => error,
+            })
         }
     }
 }
 
+/// Whether this error of execve is about the file that is executed, and not about its arguments or the process.
+fn is_about_image(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
 /// A filter takes rights away, of which the user is told unless he has asked for it.
 fn filter_remark(why: machine::NoDispatch) -> String {
+    let rights = if machine::filters_with_rights() { "" } else { " (no_new_privs)" };
     format!(
-        "system calls are caught by a seccomp filter, because {why}. Nothing that is executed gains rights (no_new_privs), \
-         and what Entresol cannot enter fails with EPERM (--catch=seccomp or --no-note hides this)"
+        "system calls are caught by a seccomp filter, because {why}. Nothing that is executed gains rights{rights}, and \
+         what Entresol cannot enter fails with EPERM (--catch=seccomp or --no-note hides this)"
     )
 }
 

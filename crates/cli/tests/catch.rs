@@ -32,6 +32,12 @@ fn forbid_dispatch() -> io::Result<()> {
     refuse(libc::SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, libc::EPERM)
 }
 
+/// Has it answer so, and kill for calls of other interfaces.
+fn forbid_dispatch_and_x32() -> io::Result<()> {
+    forbid_dispatch()?;
+    filtered::kill_for_x32()
+}
+
 /// Has it answer like one that was built without dispatch.
 fn lack_dispatch() -> io::Result<()> {
     refuse(libc::SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, libc::EINVAL)
@@ -61,7 +67,12 @@ const SCRIPT: &str = "(exit 7); test $? = 7 && echo three | cat && sh -c 'grep ^
 
 #[test]
 fn a_filter_catches_where_dispatch_is_forbidden() {
-    for (change, why) in [(forbid_dispatch as fn() -> _, "is forbidden here"), (lack_dispatch, "does not offer")] {
+    let forbidden = "is forbidden here";
+    for (change, why) in [
+        (forbid_dispatch as fn() -> _, forbidden),
+        (forbid_dispatch_and_x32, forbidden),
+        (lack_dispatch, "does not offer"),
+    ] {
         let (status, out, error) = on(change, &["run", "--", "sh", "-c", SCRIPT]);
         assert_eq!((status, out.as_str()), (Some(0), "three\nThreads:\t1\ncat\n"), "{error}");
         assert!(error.contains("by a seccomp filter, because") && error.contains(why), "{error}");

@@ -1,43 +1,16 @@
 //! `entresol chaos`: programs with one planted bug each, which fail natively next to never, are found out with a fixed seed, and
 //! fail again each time their schedule is repeated; nothing is found in programs that are right.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "chaos/room.rs"]
+mod room;
+
+use std::path::Path;
+use std::process::Command;
+
+use room::{Room, text};
 
 /// How often a schedule is repeated.
 const REPEATS: usize = 20;
-
-struct Room {
-    folder: tempfile::TempDir,
-}
-
-impl Room {
-    fn new() -> Room {
-        Room { folder: tempfile::tempdir().expect("a folder") }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn compile(&self, name: &str) -> PathBuf {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/{name}.c"));
-        let program = self.path(name);
-        let done = Command::new("cc").args(["-g", "-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
-        assert!(done.expect("a C compiler").success());
-        program
-    }
-
-    fn chaos(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new("timeout");
-        command.arg("300").arg(env!("CARGO_BIN_EXE_entresol")).arg("chaos").args(arguments);
-        command.current_dir(self.folder.path()).output().expect("entresol chaos")
-    }
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
-}
 
 /// Finds the bug within so many runs, repeats it, and reduces it to at most so many switches.
 fn found(name: &str, says: &str, switches_max: usize) {
@@ -121,7 +94,7 @@ fn by_each_strategy() {
     let room = Room::new();
     for name in ["lost_update", "mutex_order", "adjacent_stores"] {
         let program = room.compile(name);
-        for strategy in ["random", "surw", "dfs:2"] {
+        for strategy in ["random", "surw", "dfs:2", "random,pct:2,surw"] {
             let options = ["--runs", "2000", "--strategy", strategy, "--jobs", "2", "--", program.to_str().unwrap()];
             let explored = room.chaos(&options);
             assert_eq!(explored.status.code(), Some(1), "{name} by {strategy}: {}", text(&explored));
@@ -196,12 +169,17 @@ fn mistakes_are_said_and_have_a_status_of_their_own() {
         (&["--replay", "bad.json"], "bad.json is no schedule"),
         (&["--bisect", "bad.json"], "bad.json is no schedule"),
         (&["--strategy", "best", "--", "/bin/true"], "one of random"),
+        (&["--strategy", "pct:3,", "--", "/bin/true"], "several of them as in pct:3,surw"),
+        (&["--strategy", "surw,dfs", "--", "/bin/true"], "several of them as in pct:3,surw"),
         (&["--strategy", "dfs:0", "--", "/bin/true"], "dfs:1 to dfs:100"),
         (&["--strategy", "dfs", "--shard", "0/4", "--", "/bin/true"], "a search cannot be divided"),
         (&["--shard", "4/4", "--", "/bin/true"], "expected 0 to 3"),
         (&["--shard", "0", "--", "/bin/true"], "expected I/N"),
         (&["--junit", "no/folder", "--", "/bin/true"], "cannot write no/folder"),
         (&["--json", "no/folder", "--", "/bin/true"], "cannot write no/folder"),
+        (&["--html", "why.html", "--", "/bin/true"], "--replay <FILE>|--bisect <FILE>"),
+        (&["--trace", "why.pftrace", "--", "/bin/true"], "--replay <FILE>|--bisect <FILE>"),
+        (&["--replay", "chaos.json", "--bisect", "chaos.json"], "cannot be used with"),
         (&[], "PROGRAM"),
     ] {
         let said = room.chaos(arguments);
@@ -283,11 +261,95 @@ fn what_cannot_be_written() {
     let nowhere = room.chaos(&["--runs", "1", "--output", "no/folder", "--", "/bin/true"]);
     assert_eq!(nowhere.status.code(), Some(125), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("cannot write no/folder"), "{}", text(&nowhere));
+    room.chaos(&["--runs", "1", "--", "/bin/sh", "-c", "echo >> ran; exit 3"]);
+    for (task, option) in
+        [("--replay", "--html"), ("--bisect", "--html"), ("--replay", "--trace"), ("--bisect", "--trace")]
+    {
+        let nowhere = room.chaos(&[task, "chaos.json", option, "no/folder"]);
+        assert_eq!(nowhere.status.code(), Some(125), "{}", text(&nowhere));
+        assert!(text(&nowhere).contains("cannot write no/folder"), "{}", text(&nowhere));
+    }
+    assert_eq!(std::fs::read(room.path("ran")).unwrap(), b"\n", "nothing ran again");
     let mut command = Command::new(env!("CARGO_BIN_EXE_entresol"));
     command.args(["chaos", "--runs", "1", "--", "/bin/true"]).arg(std::ffi::OsStr::from_bytes(b"\xff"));
     let no_text = command.current_dir(room.folder.path()).output().unwrap();
     assert_eq!(no_text.status.code(), Some(125), "{}", text(&no_text));
     assert!(text(&no_text).contains("not UTF-8"), "{}", text(&no_text));
+}
+
+/// A failing schedule is explained as text, as a page and as a trace, which say the same.
+#[test]
+fn both_threads_of_a_switch_are_shown() {
+    let room = Room::new();
+    let program = room.compile("mutex_order");
+    room.chaos(&["--runs", "2000", "--seed", "1", "--", program.to_str().unwrap()]);
+    let files = ["--html", "why.html", "--trace", "why.pftrace"];
+    let reduced = text(&room.chaos(&[&["--bisect", "chaos.json"], &files[..]].concat()));
+    let page = std::fs::read_to_string(room.path("why.html")).unwrap();
+    let trace = std::fs::read(room.path("why.pftrace")).unwrap();
+    // Each waits for the other where it takes its second mutex.
+    let source = include_str!("chaos/mutex_order.c");
+    for (function, inner) in
+        [("forwards", "pthread_mutex_lock(&second);"), ("backwards", "pthread_mutex_lock(&first);")]
+    {
+        let begins = source.find(&format!("*{function}(")).unwrap();
+        let within = source[begins..].find(inner).unwrap();
+        let number = source[..begins + within].lines().count();
+        let place = format!("{function} at {}/tests/chaos/mutex_order.c:{number}", env!("CARGO_MANIFEST_DIR"));
+        assert!(reduced.contains(&format!("{place}:  {inner}")), "{place}: {reduced}");
+        assert!(page.contains(&place), "{place}: {page}");
+        assert!(page.contains(&format!("<b>{number:5}      {}</b>", inner.replace('&', "&amp;"))), "{number}: {page}");
+    }
+    let circle = "They wait for each other: thread 1 (mutex_order) → thread 2 (mutex_order) → thread 1";
+    assert!(reduced.contains(circle) && page.contains(circle), "{reduced}");
+    assert!(page.contains("<svg") && !page.contains("http") && !page.contains("<script"), "it needs nothing else");
+
+    let marks = perfetto::read_marks(&trace).unwrap();
+    let (end, switches) = marks.split_last().unwrap();
+    assert!(end.name.starts_with("deadlock") && end.notes[0].1.contains(circle), "{end:?}");
+    let needed = reduced.lines().filter(|line| line.contains(". thread ")).count();
+    assert!(needed > 0 && switches.len() == needed, "{reduced}");
+    for (at, mark) in switches.iter().enumerate() {
+        let [(stopped, stack), (runs, _), ..] = &mark.notes[..] else { panic!("{mark:?}") };
+        assert!(stack.contains("mutex_order.c:"), "{mark:?}");
+        assert!(reduced.contains(&format!("{}. {stopped}\n       {}\n", at + 1, stack.replace('\n', "\n       "))));
+        assert!(reduced.contains(&format!("\n   {runs}\n")), "{runs}: {reduced}");
+        assert!(page.contains(&format!("id=\"switch-{}\"", at + 1)) && page.contains(stopped) && page.contains(runs));
+    }
+    let processes = perfetto::read(&trace).unwrap();
+    let spans = &processes[0].spans;
+    assert!(spans.array_windows().all(|[first, second]| first.to == second.from), "{spans:?}");
+    assert!(switches.iter().all(|mark| spans.iter().any(|span| span.from == mark.at)), "{marks:?}");
+    let names: Vec<&str> = processes[0].threads.values().map(String::as_str).collect();
+    assert_eq!(names, ["thread 0 (mutex_order)", "thread 1 (mutex_order)", "thread 2 (mutex_order)"]);
+
+    let again = room.chaos(&[&["--replay", "chaos.json"], &files[..]].concat());
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again));
+    assert_eq!(std::fs::read_to_string(room.path("why.html")).unwrap(), page);
+    assert_eq!(std::fs::read(room.path("why.pftrace")).unwrap(), trace);
+}
+
+/// What a thread did between two switches is read afresh at each choice, also after virtual time has left the host's behind;
+/// and names are text.
+#[test]
+fn what_ran_instead_is_shown() {
+    let room = Room::new();
+    let program = room.compile("named");
+    room.chaos(&["--runs", "2000", "--seed", "1", "--", program.to_str().unwrap()]);
+    let reduced = text(&room.chaos(&["--bisect", "chaos.json", "--html", "why.html"]));
+    let source = include_str!("chaos/named.c");
+    let places = ["pthread_setname_np(pthread_self()", "int seen = counter;", "counter = seen + 1;"].map(|text| {
+        let number = source.lines().position(|line| line.contains(text)).unwrap() + 1;
+        format!("named.c:{number}:  {text}")
+    });
+    let ways = reduced.split("by way of\n").skip(1);
+    let mut ways = ways.map(|way| way.lines().take_while(|line| line.starts_with("       ")).collect::<Vec<_>>());
+    let is_whole =
+        |way: Vec<&str>| way.len() == places.len() && way.iter().zip(&places).all(|(line, place)| line.contains(place));
+    assert!(ways.any(is_whole), "one of the threads passes the other: {reduced}");
+    assert!(reduced.contains("(<i>&amp;\") is stopped at"), "{reduced}");
+    let page = std::fs::read_to_string(room.path("why.html")).unwrap();
+    assert!(page.contains("(&lt;i>&amp;amp;&quot;) is stopped at") && !page.contains("<i>"), "{page}");
 }
 
 /// The command has no open file that would stay behind if it were killed: `--fail-if` looks at its descriptors.

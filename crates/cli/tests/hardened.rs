@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use filtered::{done, filter_by, load_argument, load_call, step};
+use filtered::{done, filter_by, kill_for_x32, load_argument, load_call, step};
 use libc::{BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_RET};
 
 /// Linux 6.3 has it; Rust's libc has not.
@@ -44,21 +44,15 @@ fn refuse_all_text() -> io::Result<()> {
 
 /// Answers that there is no `clone3`: programs then use `clone`, whose flags a filter can look at.
 fn refuse_clone3() -> io::Result<()> {
-    filter_by(&mut [
-        load_call(),
-        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, libc::SYS_clone3 as u32),
-        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
-        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ])
+    at_call(libc::SYS_clone3, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32)
 }
 
-/// As libseccomp does where only the native interface is allowed, and systemd with SystemCallArchitectures=native.
-fn kill_for_x32() -> io::Result<()> {
-    const X32: u32 = 0x4000_0000;
+/// Has the host do this at a call.
+fn at_call(call: libc::c_long, action: u32) -> io::Result<()> {
     filter_by(&mut [
         load_call(),
-        step(BPF_JMP | BPF_JSET | BPF_K, 0, 1, X32),
-        step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call as u32),
+        step(BPF_RET | BPF_K, 0, 0, action),
         step(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ])
 }
@@ -95,4 +89,47 @@ fn nothing_is_called_for_which_a_filter_kills() {
         let (status, said) = on(kill_for_x32, words);
         assert_eq!(status, Some(0), "{said}");
     }
+}
+
+/// As systemd's manual recommends beside MemoryDenyWriteExecute.
+fn refuse_memory_files() -> io::Result<()> {
+    at_call(libc::SYS_memfd_create, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32)
+}
+
+/// As container runtimes do that are older than the call.
+fn refuse_faccessat2() -> io::Result<()> {
+    at_call(libc::SYS_faccessat2, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32)
+}
+
+#[test]
+fn files_of_proc_need_no_anonymous_memory() {
+    let (status, said) = on(refuse_memory_files, &["run", "--", "grep", "-c", "^Threads:", "/proc/self/status"]);
+    assert_eq!((status, said.as_str()), (Some(0), "1\n"));
+    // Each file is one descriptor, which ends with it. The shell counts by itself: while it starts a pipeline, it holds the pipe's
+    // ends for a moment.
+    let script = "count() { set -- /proc/$$/fd/*; echo $#; }; read x </proc/self/status; count; \
+        for i in 1 2 3 4 5 6 7 8 9; do read x </proc/self/status; done; count";
+    let (status, said) = on(refuse_memory_files, &["run", "--", "sh", "-c", script]);
+    let counts: Vec<&str> = said.lines().collect();
+    assert!(status == Some(0) && counts.len() == 2 && counts[0] == counts[1], "{said}");
+}
+
+#[test]
+fn permissions_are_known_without_a_recent_call() {
+    for way in ["--catch=sud", "--catch=seccomp"] {
+        let (status, said) = on(refuse_faccessat2, &["run", way, "--", "sh", "-c", "(exit 7); test $? = 7"]);
+        assert_eq!(status, Some(0), "{said}");
+    }
+}
+
+/// As systemd's `SystemCallFilter=~@resources` does.
+fn kill_for_binding() -> io::Result<()> {
+    at_call(libc::SYS_sched_setaffinity, libc::SECCOMP_RET_KILL_PROCESS)
+}
+
+#[test]
+fn carriers_are_not_bound_where_that_is_fatal() {
+    let own = env!("CARGO_BIN_EXE_entresol");
+    let (status, said) = on(kill_for_binding, &["run", "--cpus", "2", "--", own, "probe", "sieve"]);
+    assert_eq!(status, Some(0), "{said}");
 }

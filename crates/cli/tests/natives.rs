@@ -275,12 +275,63 @@ fn after_a_change_of_user() {
     let (out, error) = place.shell(&[], script);
     assert_eq!(out, "65534\n0\n", "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.contains(&format!("/sh {SAID}: this user may not read Entresol's library")), "{error}");
+    assert!(error.contains(&format!("/sh {SAID}: Entresol's library may not be read or executed here")), "{error}");
     let (_, error) = place.shell(&["--stats"], script);
     assert!(error.contains("  changed user   1 process: what it executes runs natively and is not counted"), "{error}");
     let (_, error) = place.shell(&["--stats"], "setpriv --reuid=0 true; :");
     assert!(!error.contains("changed user"), "{error}");
     let (out, error) = place.shell(&["--require"], script);
     assert_eq!(out, "126\n", "{error}");
-    assert!(error.contains(&format!("/sh {REFUSED}: this user may not read Entresol's library")), "{error}");
+    assert!(error.contains(&format!("/sh {REFUSED}: Entresol's library may not be read or executed here")), "{error}");
+}
+
+/// A program that may read and execute what is in these folders only, under Landlock; it ends with 9 where the host has none.
+const CONFINED: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  const char *allowed[] = {"/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", words[1]};
+  __u64 rights = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+  struct landlock_ruleset_attr rules = {.handled_access_fs = rights};
+  int ruleset = syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+  if (ruleset < 0) return 9;
+  for (unsigned i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+    int folder = open(allowed[i], O_PATH | O_CLOEXEC);
+    if (folder < 0) continue;
+    struct landlock_path_beneath_attr beneath = {.allowed_access = rights, .parent_fd = folder};
+    if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0)) return 10;
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_landlock_restrict_self, ruleset, 0)) return 11;
+  execv(words[2], words + 2);
+  return 12;
+}"#;
+
+/// The dynamic linker must not be told of an image that it cannot open, and what the image would load runs without it.
+#[test]
+fn under_rules_that_forbid_the_library() {
+    let place = Place::new();
+    let (source, inside) = (place.path().join("confined.c"), place.path().join("inside"));
+    fs::write(&source, CONFINED).unwrap();
+    let compiled = Command::new("cc").arg("-o").arg(place.path().join("confined")).arg(&source).status();
+    assert!(compiled.expect("a C compiler is there").success());
+    fs::create_dir(&inside).unwrap();
+    place.assemble("inside/still", &[], ".globl _start\n_start: mov $60, %eax\n mov $42, %edi\n syscall\n");
+    let script = |program: &str| format!("./confined {} {program}; echo $?", inside.display());
+    if Command::new(place.path().join("confined")).arg(&inside).arg("/bin/true").status().unwrap().code() == Some(9) {
+        eprintln!("skipped: the host has no Landlock");
+        return;
+    }
+    for (program, output) in [("/bin/echo dynamic", "dynamic\n0\n"), ("inside/still", "42\n")] {
+        let (out, error) = place.shell(&[], &script(program));
+        assert_eq!(out, output, "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains("may not be read or executed here"), "{error}");
+        let (out, error) = place.shell(&["--require"], &script(program));
+        assert_eq!(out, "12\n", "{error}");
+        assert!(error.contains(REFUSED), "{error}");
+    }
 }

@@ -79,6 +79,16 @@ fn what_cannot_be_executed_is_126() {
     let scratch = tempfile::tempdir().unwrap();
     let plain = scratch.path().join("plain");
     fs::write(&plain, "text").unwrap();
+    // Nobody writes to the pipe, so opening it would never end.
+    let pipe = scratch.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let interpreted = [&pipe, Path::new("/dev/null"), Path::new("/tmp")].map(|interpreter| {
+        let script = scratch.path().join(interpreter.file_name().unwrap()).with_extension("script");
+        executable::write(&script, format!("#!{}\n", interpreter.display()));
+        let (status, error) = refusal(&["--", script.to_str().unwrap()]);
+        (status, error.contains("not a file that may be executed"))
+    });
+    assert_eq!(interpreted, [(Some(126), true); 3]);
     for program in [plain.to_str().unwrap(), "/"] {
         let (status, error) = refusal(&["--", program]);
         assert_eq!(status, Some(126), "{error}");

@@ -3,6 +3,7 @@ use core::ops::{Add, AddAssign, Sub};
 
 /// A point in time or a span, in nanoseconds. Arithmetic saturates: time never wraps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
 pub struct Nanos(pub u64);
 
 impl Nanos {

@@ -55,6 +55,9 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
         }
         libraries::find_text();
         catch::choose(options.by_filter);
+        if options.is_unbound {
+            host::os::leave_unbound();
+        }
         plans::look_beside(options.image);
         let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
         bring_up(&options, &value, runtime, (handover, tree), &aux);
@@ -127,6 +130,7 @@ unsafe fn bring_up(
         pending_unlimited: options.pending_unlimited,
         limits,
         mapped_guards: options.mapped_guards,
+        timer_slack: true,
         io: options.io,
         extended_state: host::extended_state(),
         by_filter: options.by_filter,
@@ -248,13 +252,13 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
             from = from.add(1);
         }
         *to = core::ptr::null();
-        // The auxiliary vector follows the old end and is found from there: fill the gap with nulls, so that nothing
-        // moves.
-        while to < from {
-            to = to.add(1);
-            if to < from {
-                *to = core::ptr::null();
-            }
+        // The auxiliary vector follows the old end, where the dynamic linker has found it, and does not move. Whoever looks
+        // for it behind the new end finds entries to be ignored; an odd number of words cannot be entries.
+        const AT_IGNORE: u64 = 1;
+        let gap = core::slice::from_raw_parts_mut(to.add(1).cast::<u64>(), from.offset_from(to) as usize);
+        let filler = if gap.len().is_multiple_of(2) { AT_IGNORE } else { 0 };
+        for (i, word) in gap.iter_mut().enumerate() {
+            *word = if i.is_multiple_of(2) { filler } else { 0 };
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Log, Rng, Spec};
+use chaos::{Control, Log, Races, Rng, Spec};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -21,6 +21,8 @@ pub struct Settings<'a> {
     pub epoch: Nanos,
     /// How many places in the program's own code become scheduling points.
     pub places: usize,
+    /// Whether it looks for races.
+    pub races: bool,
 }
 
 impl<'a> Settings<'a> {
@@ -33,6 +35,7 @@ impl<'a> Settings<'a> {
             b"seed" => self.seed = n,
             b"epoch" => self.epoch = Nanos(n),
             b"places" => self.places = n as usize,
+            b"races" => self.races = n != 0,
             _ => {}
         }
     }
@@ -68,7 +71,12 @@ impl<'a> Settings<'a> {
             Some(spec) => spec.strategy(self.seed, &log.expected()),
             None => Spec::replay(log.planned(), log.patience()),
         };
-        Some(Control::new(strategy, log))
+        let mut control = Control::new(strategy, log);
+        if self.races {
+            let races = Races::new(Rng::new(self.seed ^ 0x4ace), log.known());
+            control.watch(races, self.strategy.is_some());
+        }
+        Some(control)
     }
 
     /// Maps the words for the rest of the process's life.
@@ -94,10 +102,11 @@ mod tests {
 
     #[test]
     fn what_the_command_says_is_read() {
-        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3", 5).chaos;
+        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3;races=1", 5).chaos;
         assert_eq!((o.log, o.strategy, o.seed), (&b"/tmp/x"[..], Some(Spec::Pct(2)), 7));
-        assert_eq!((o.epoch, o.places), (Nanos(5), 3));
+        assert_eq!((o.epoch, o.places, o.races), (Nanos(5), 3, true));
         assert!(o.is_on() && !Options::parse(b"v=1", 5).chaos.is_on());
-        assert_eq!(Options::parse(b"chaos=x;strategy=replay", 5).chaos.strategy, None);
+        let o = Options::parse(b"chaos=x;strategy=replay", 5).chaos;
+        assert_eq!((o.strategy, o.races), (None, false));
     }
 }

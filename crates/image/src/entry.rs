@@ -88,9 +88,11 @@ macro_rules! image {
             "mov rbx, rsp",
             "and rsp, -16",
             "call {load}",
-            // Like the host's entry into a program: no function to call at its end, and nothing of ours in a register.
+            // Like the host's entry into a program: no function to call at its end, and nothing of ours in a register or
+            // a flag.
             "mov rsp, rbx",
-            "mov r11, rax",
+            "push rax",
+            "push 0x202",
             "xor eax, eax",
             "xor ebx, ebx",
             "xor ecx, ecx",
@@ -101,11 +103,13 @@ macro_rules! image {
             "xor r8d, r8d",
             "xor r9d, r9d",
             "xor r10d, r10d",
+            "xor r11d, r11d",
             "xor r12d, r12d",
             "xor r13d, r13d",
             "xor r14d, r14d",
             "xor r15d, r15d",
-            "jmp r11",
+            "popfq",
+            "ret",
             "24:",
             "ud2",
             ".popsection",

@@ -18,6 +18,8 @@ pub struct Options<'a> {
     pub rt_host_rules: bool,
     /// `--pending-signals=unlimited`.
     pub pending_unlimited: bool,
+    /// A filter around the process kills for `sched_setaffinity`.
+    pub is_unbound: bool,
     /// `--guards=mappings`.
     pub mapped_guards: bool,
     /// `--io`.
@@ -87,6 +89,7 @@ impl<'a> Options<'a> {
             tick: Nanos::from_millis(1),
             rt_host_rules: false,
             pending_unlimited: false,
+            is_unbound: false,
             mapped_guards: false,
             io: kernel::Io::Auto,
             stats: false,
@@ -125,6 +128,7 @@ impl<'a> Options<'a> {
                     }
                 }
                 b"pending" => o.pending_unlimited = value == b"unlimited",
+                b"bind" => o.is_unbound = value == b"none",
                 b"guards" => o.mapped_guards = value == b"mappings",
                 b"io" => {
                     o.io = match value {
@@ -148,7 +152,7 @@ impl<'a> Options<'a> {
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
-                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" => o.chaos.set(name, value),
+                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"races" => o.chaos.set(name, value),
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),

@@ -15,7 +15,7 @@ use host::points::{self, Point};
 use kernel::PRIVATE_POINT;
 use patch::elf::Object;
 use patch::point::{POINT_LEN_MAX, accesses, emit_access, emit_entry, emit_entry_jump, entry, first};
-use patch::{Code, is_c_library};
+use patch::{Code, is_c_library, operand};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// Whether the run is controlled.
@@ -212,14 +212,18 @@ unsafe fn change(code: &Code<'_>, all: impl ExactSizeIterator<Item = At>) {
 
 fn at_entry(code: &Code<'_>, area: &StubArea, function: u64, bytes: &mut [u8]) -> Option<(Point, Change)> {
     let Some(replaced) = entry(code, function) else {
-        return at_access(code, area, &first(code, function)?, bytes);
+        let (mut point, change) = at_access(code, area, &first(code, function)?, bytes)?;
+        // What the C library accesses is its own business.
+        point.operand = None;
+        return Some((point, change));
     };
     let number = (PRIVATE_POINT as u32, LIBRARY);
     let stub_len = emit_entry(code, &replaced, area.next(), area.slots(), number, bytes).ok()? as u64;
     let mut jump = [0; 32];
     let len = emit_entry_jump(&replaced, area.next(), &mut jump).ok()?;
     let (place, stub) = (replaced.start, area.next());
-    let point = Point { place, len: len as u64, stub, stub_len, byte: None, times: AtomicU32::new(0) };
+    let times = AtomicU32::new(0);
+    let point = Point { place, len: len as u64, stub, stub_len, byte: None, operand: None, times };
     Some((point, Change { place, bytes: jump, len }))
 }
 
@@ -228,7 +232,8 @@ fn at_access(code: &Code<'_>, area: &StubArea, access: &Range<u64>, bytes: &mut 
     let stub_len = emit_access(code, access, area.next(), bytes).ok()? as u64;
     let (place, len) = (access.start, access.end - access.start);
     let byte = Some(code.bytes[(place - code.address) as usize]);
-    let point = Point { place, len, stub: area.next(), stub_len, byte, times: AtomicU32::new(0) };
+    let (operand, times) = (operand(code, access), AtomicU32::new(0));
+    let point = Point { place, len, stub: area.next(), stub_len, byte, operand, times };
     let mut change = Change { place, bytes: [0; 32], len: 1 };
     change.bytes[0] = INT3;
     Some((point, change))

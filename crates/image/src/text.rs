@@ -117,8 +117,13 @@ unsafe fn by_file<J: AsRef<[u8]>>(
     let spans = part.into_iter().chain(lengths(code));
     // SAFETY: as the caller promises.
     let results = spans.map(|text| unsafe { replace(&text, stubs, jumps.clone()) });
-    // EINVAL: only the whole mapping can be replaced.
-    results.into_iter().find(|&result| result != Err(Errno::EINVAL.to_ret())) == Some(Ok(()))
+    results.into_iter().find(|&result| !result.is_err_and(takes_only_whole_mappings)) == Some(Ok(()))
+}
+
+/// Whether this error of `mmap` can mean that only the whole mapping may be replaced. Before Linux 6.12 every failure to
+/// remove the old one is ENOMEM (`mmap_region`).
+fn takes_only_whole_mappings(error: isize) -> bool {
+    [Errno::EINVAL, Errno::ENOMEM].iter().any(|one| one.to_ret() == error)
 }
 
 /// The pages from the first jump to the last one.

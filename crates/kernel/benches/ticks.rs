@@ -57,6 +57,7 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         uid: 1000,
         pending_unlimited: true,
         mapped_guards: false,
+        timer_slack: false,
         io: entresol_kernel::Io::Auto,
         extended_state: signal::frame::ExtendedState::Fxsave,
         sampling: None,

@@ -13,7 +13,10 @@ use abi::args::{
     CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, GRND_INSECURE, GRND_NONBLOCK, GRND_RANDOM, MAX_RW_COUNT,
 };
 use abi::{Errno, nr};
-use chaos::{Control, Rng, Why};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use chaos::log::State;
+use chaos::{Access, Control, Race, Rng, Why};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::{Electorate, Prev};
 use sync::Lock;
@@ -29,6 +32,10 @@ pub(crate) struct Controlled {
     random: Lock<Rng>,
     /// The address of the program's own scheduling point that the current thread has reached; 0: none.
     place: AtomicU64,
+    /// The access that the current thread is about to make there, and whether it is to its own stack.
+    access: Lock<Option<(Access, bool)>>,
+    /// Whether the run looks for races.
+    looks_for_races: bool,
     /// The carrier's CPU time when the host interrupted the current thread, in nanoseconds; 0: it has not.
     interrupted: AtomicU64,
     stretch: Stretch,
@@ -94,13 +101,16 @@ impl<M: Machine> Kernel<M> {
     pub fn control(&mut self, control: Control, seed: u64) {
         assert!(self.config.cpus == 1, "a controlled run has one CPU");
         self.watched = true;
-        self.controlled = Some(Controlled {
+        let looks_for_races = control.looks_for_races();
+        self.controlled = Some(Box::new(Controlled {
             control: Lock::new(control),
             random: Lock::new(Rng::new(seed)),
             place: AtomicU64::new(0),
+            access: Lock::new(None),
+            looks_for_races,
             interrupted: AtomicU64::new(0),
             stretch: Stretch::new(),
-        });
+        }));
     }
 
     /// Whether the run is controlled.
@@ -173,27 +183,40 @@ impl<M: Machine> Kernel<M> {
         if let (Some(last), Prev::Exit) = (last, prev) {
             control.ended(last.0 as usize);
         }
-        let mut candidates = Candidates {
-            tid: |t| self.tid(t).0,
-            control: &mut control,
-            why,
-            place,
-            stays: last.filter(|_| interrupted && !spins),
-            stop: false,
-        };
+        let stays = last.filter(|_| interrupted && !spins);
+        // An interruption that leaves no trace must not show a race earlier than in another run.
+        let looks = controlled.looks_for_races && stays.is_none();
+        let races = if looks { self.races(controlled, &mut control, place) } else { Vec::new() };
+        let mut candidates =
+            Candidates { tid: |t| self.tid(t).0, control: &mut control, why, place, stays, stop: false };
         self.note_wait(last, prev);
         let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
-        let stop = candidates.stop;
+        let (stop, log) = (candidates.stop, control.log());
         drop(control);
         self.switched(cpu, last, next, prev, now);
         // If the host interrupted the thread and it continues, that leaves no trace in virtual time.
         if !(interrupted && next == last) {
             self.m.observe(Event::Point);
         }
+        for race in &races {
+            log.set_race(race);
+            self.m.observe(Event::Held(State::Raced));
+        }
         if stop {
-            self.m.observe(Event::Held(chaos::log::State::Stopped));
+            self.m.observe(Event::Held(State::Stopped));
         }
         next
+    }
+
+    /// The races that show now that the current thread has come to `place`.
+    fn races(&self, controlled: &Controlled, control: &mut Control, place: u64) -> Vec<Race> {
+        let (access, is_own) = controlled.access.lock().take().unzip();
+        let read = |access: &Access| {
+            let mut bytes = [0; 8];
+            self.m.read(access.address, bytes.get_mut(..usize::from(access.size))?).ok()?;
+            Some(u64::from_le_bytes(bytes))
+        };
+        control.arrive(place, access, is_own == Some(false), read)
     }
 
     /// The private call before a function of the C library whose entry is a scheduling point.
@@ -207,6 +230,18 @@ impl<M: Machine> Kernel<M> {
     pub fn note_place(&self, place: u64) {
         if let Some(controlled) = &self.controlled {
             controlled.place.store(place, Relaxed);
+        }
+    }
+
+    /// Whether the run looks for races, so that [`Kernel::note_access`] must be called.
+    pub fn looks_for_races(&self) -> bool {
+        self.controlled.as_ref().is_some_and(|controlled| controlled.looks_for_races)
+    }
+
+    /// Notes that the current thread, whose state is saved, is about to make this access, `is_own`: to its own stack.
+    pub fn note_access(&self, access: Access, is_own: bool) {
+        if let Some(controlled) = &self.controlled {
+            *controlled.access.lock() = Some((access, is_own));
         }
     }
 

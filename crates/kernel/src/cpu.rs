@@ -152,6 +152,13 @@ impl<M: Machine> Kernel<M> {
         Some(Nanos(c.earliest.load(Relaxed))).filter(|at| *at != Nanos::MAX)
     }
 
+    /// The time at which an idle CPU must handle its timer.
+    pub(crate) fn idle_until(&self, cpu: CpuId) -> Option<Nanos> {
+        let earliest = self.earliest(cpu)?;
+        let first = self.cpu(cpu).timeouts.lock().first();
+        Some(first.map_or(earliest, |(t, latest)| earliest.min(self.may_end_at(t, latest))))
+    }
+
     /// Whether a real-time or deadline thread's sleep or other timeout on `cpu` ends by this time.
     pub fn ends_urgent_sleep(&self, cpu: CpuId, at: Nanos) -> bool {
         let first = self.cpu(cpu).timeouts.lock().first();
@@ -169,12 +176,11 @@ impl<M: Machine> Kernel<M> {
         lower
     }
 
-    /// [`Here::set_timer`](crate::brief::Here::set_timer) for a CPU without a thread.
+    /// [`Here::set_timer`](crate::brief::Here::set_timer) for a CPU without a thread. Its carrier sleeps only until the
+    /// next timeout ([`Next::Idle`](crate::Next::Idle)), for which no timer is needed.
     pub(crate) fn set_idle_timer(&self, cpu: CpuId) {
-        let c = self.cpu(cpu);
-        let tick = self.sched.tick_needed(cpu) && !c.is_ticking();
-        if tick || c.must_arm() {
-            self.set_timer_slow(cpu, tick);
+        if self.sched.tick_needed(cpu) && !self.cpu(cpu).is_ticking() {
+            self.set_timer_slow(cpu, true);
         }
     }
 
@@ -302,7 +308,7 @@ impl<M: Machine> Kernel<M> {
         } else if slice_over {
             self.sched.tick(cpu, now, &mut self.kicks(cpu));
         }
-        // If the limit left timeouts over, they are due already, and the exit sets the timer for them.
+        // The exit sets the timer for timeouts that the limit left over.
         ticked
     }
 

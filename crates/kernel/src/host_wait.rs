@@ -55,7 +55,7 @@ impl<M: Machine> Kernel<M> {
             // Parked threads need a carrier that polls for their events.
             return Wanted::Now;
         }
-        let due = self.earliest(cpu);
+        let due = self.idle_until(cpu);
         // Not in time: for a real-time thread's timeout the carrier must wake up early, a deadline thread that waits
         // for its budget needs ticks, and the host's clock knows nothing of virtual time.
         let is_in_time = |at| {

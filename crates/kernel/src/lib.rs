@@ -122,6 +122,8 @@ pub struct Config {
     pub at_once: usize,
     /// The time between ticks.
     pub tick: Nanos,
+    /// Timeouts of threads that are not urgent may interrupt others as late as their timer slack allows.
+    pub timer_slack: bool,
     /// Real-time policies need the host's permission (`--rt=host`).
     pub rt_host_rules: bool,
     /// The process's id.
@@ -138,7 +140,7 @@ pub struct Config {
     pub mapped_guards: bool,
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
-    /// The layout of the extended state in signal frames.
+    /// The largest extended state that a signal frame may hold.
     pub extended_state: signal::frame::ExtendedState,
     /// Switches are recorded.
     pub tracing: bool,
@@ -192,7 +194,7 @@ pub struct Kernel<M: Machine> {
     cputime: cputime::ProcessTime,
     limits: limits::Enforcer,
     /// `None` except in controlled runs.
-    controlled: Option<control::Controlled>,
+    controlled: Option<Box<control::Controlled>>,
 }
 
 /// The kernel could not be set up for want of memory.

@@ -5,7 +5,7 @@ use abi::bytes::Plain;
 use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal, Timespec};
 use ids::{CpuId, Left, Nanos, ThreadIdx};
-use signal::frame::Restorable;
+use signal::frame::{ExtendedState, Restorable};
 use time::cpu::Usage;
 use time::cpu::itimer::ItimerValue;
 use time::cpu::limit::Rlimit;
@@ -48,10 +48,9 @@ pub enum Resume<'a> {
 }
 
 /// A move of extended state.
-#[derive(Clone, Copy, Debug)]
-pub enum Transfer {
-    /// From the thread to the frame's area at this address.
-    ToFrame(u64),
+pub enum Transfer<'a> {
+    /// From the thread to the frame's area at the address that this gives for a state of this form.
+    ToFrame(&'a mut dyn FnMut(ExtendedState) -> Option<u64>),
     /// From a frame's area at this address, as far as it can be restored.
     FromFrame(u64, Restorable),
     /// The thread gets the state with which a handler begins.
@@ -200,7 +199,7 @@ pub trait Machine: Sync + Sized {
     /// was interrupted.
     fn call_arguments(&self, t: ThreadIdx) -> Option<[u64; 6]>;
     /// Moves the thread's extended state between the thread and a signal frame.
-    fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault>;
+    fn move_extended_state(&self, t: ThreadIdx, how: Transfer<'_>) -> Result<(), Fault>;
 
     /// Ends the host call in which `t` waits, if any, with EINTR.
     fn interrupt(&self, t: ThreadIdx);

@@ -40,7 +40,7 @@ impl<M: Machine> Kernel<M> {
             return self.resched(cpu);
         }
         let at = self.clock(Clock::Monotonic) + span;
-        self.arm_timeout(cpu, t, Deadline { at, clock: Clock::Monotonic });
+        self.arm_exactly(cpu, t, Deadline { at, clock: Clock::Monotonic });
         self.schedule(cpu, Prev::Block)
     }
 

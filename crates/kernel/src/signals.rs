@@ -500,11 +500,12 @@ impl<M: Machine> Kernel<M> {
 
     /// Writes the frame to the thread's stack; returns the registers with which to enter the handler.
     fn write_frame(&self, t: ThreadIdx, delivery: &Delivery, interrupted: &Registers) -> Option<Registers> {
-        let state = self.config.extended_state;
-        let plan = FramePlan::new(delivery, interrupted.rsp, state).ok()?;
-        self.m.move_extended_state(t, Transfer::ToFrame(plan.fpstate)).ok()?;
-        self.put(plan.fpstate + abi::frame::SW_RESERVED as u64, state.sw_bytes()).ok()?;
-        if let Some((at, magic)) = state.magic2() {
+        let mut plan = None;
+        let mut place = |form| Some(plan.insert(FramePlan::new(delivery, interrupted.rsp, form).ok()?).fpstate);
+        self.m.move_extended_state(t, Transfer::ToFrame(&mut place)).ok()?;
+        let plan = plan?;
+        self.put(plan.fpstate + abi::frame::SW_RESERVED as u64, plan.state.sw_bytes()).ok()?;
+        if let Some((at, magic)) = plan.state.magic2() {
             self.m.write(plan.fpstate + at, &magic).ok()?;
         }
         self.m.write(plan.frame, &plan.bytes(delivery, interrupted)).ok()?;
@@ -519,11 +520,10 @@ impl<M: Machine> Kernel<M> {
         let now = self.m.registers(t);
         let at = frame::address_at_sigreturn(now.rsp);
         let mut bytes = [0; abi::frame::SIZE];
-        let read = self.m.read(at, &mut bytes).ok();
-        let returned = read.and_then(|()| frame::read(&bytes, now.eflags, USER_END).ok());
+        let returned = self.m.read(at, &mut bytes).ok().and_then(|()| frame::read(&bytes, now.eflags).ok());
         // `signal_fault` sends no address.
-        let bad_frame = || self.fault(t, SigInfo::kernel(Signal::SEGV));
-        let Some(returned) = returned else { return bad_frame() };
+        let bad_frame = SigInfo::kernel(Signal::SEGV);
+        let Some(returned) = returned else { return self.fault(t, bad_frame) };
         self.join_pending(t);
         self.m.set_resume(t, Resume::Registers(&returned.registers));
         let thread = self.thread(t);
@@ -540,8 +540,9 @@ impl<M: Machine> Kernel<M> {
         };
         self.retarget(cpu, t, left);
         // The extended state comes last, so that the signal finds the frame's registers and mask.
-        if self.restore_xstate(t, returned.fpstate).is_err() {
-            bad_frame();
+        let failed = self.restore_xstate(t, returned.fpstate).err().map(|_| bad_frame);
+        if let Some(info) = failed.or_else(|| returned.fault(USER_END)) {
+            self.fault(t, info);
         }
         M::Personality::wanted(self, t, || !self.blocked(t));
     }

@@ -3,7 +3,7 @@
 use crate::futex::Node;
 use crate::wait::WaitState;
 use core::mem::offset_of;
-use ids::{THREADS_MAX, ThreadIdx, Tid};
+use ids::{Nanos, THREADS_MAX, ThreadIdx, Tid};
 use once_cell::race::OnceBox;
 use signal::{Shown, ThreadSignals};
 use sync::Lock;
@@ -39,7 +39,7 @@ pub struct Thread {
     pub name: [AtomicU64; 2],
     /// When it began, by the scheduler's clock; 0: with the process.
     pub begun: AtomicU64,
-    /// The timer slack that the program has set, and the default; we always use the finest.
+    /// The timer slack that the program has set, and the default, in nanoseconds.
     pub timer_slack: [AtomicU64; 2],
     /// Its signals. Taken after the process's.
     pub signals: SignalState,
@@ -65,8 +65,8 @@ impl Default for SignalState {
     }
 }
 
-/// The default timer slack of a process, in nanoseconds.
-const TIMER_SLACK: u64 = 50_000;
+/// The default timer slack of a process.
+pub const TIMER_SLACK: Nanos = Nanos(50_000);
 /// Threads per chunk. A chunk is a few pages, which a process with a single thread must use.
 const CHUNK: usize = 16;
 const CHUNKS: usize = THREADS_MAX / CHUNK;
@@ -309,7 +309,7 @@ impl Thread {
         self.rseq.store(0, Relaxed);
         self.rseq_cpu.store(0, Relaxed);
         self.io_priority.store(0, Relaxed);
-        self.set_slacks([TIMER_SLACK; 2]);
+        self.set_slacks([TIMER_SLACK.0; 2]);
         for (to, from) in self.name.iter().zip(name) {
             to.store(from, Relaxed);
         }

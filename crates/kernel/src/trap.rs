@@ -349,7 +349,7 @@ impl<M: Machine> Kernel<M> {
     /// The CPU has nothing to run.
     pub(crate) fn go_idle(&self, cpu: CpuId) -> Next {
         self.set_idle_timer(cpu);
-        Next::Idle { until: self.earliest(cpu) }
+        Next::Idle { until: self.idle_until(cpu) }
     }
 
     /// A watched CPU has chosen: charges the thread that ran before, and reports the switch.

@@ -23,6 +23,7 @@ use crate::machine::{Call, Clock, Machine};
 use crate::{Kernel, Now};
 use abi::Errno;
 use ids::{CpuId, Nanos, ThreadIdx};
+use sched::Urgency;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*, fence};
 
 /// The reason for a wait.
@@ -98,6 +99,8 @@ pub struct WaitState {
     pub deadline: AtomicU64,
     /// The clock of the deadline: 0 monotonic, 1 real time (checked again at expiry).
     pub clock: AtomicU32,
+    /// The span by which the wait may end earlier than the time in the queue, in nanoseconds.
+    slack: AtomicU32,
     /// The result of a host call, or what the kind needs.
     pub value: AtomicI64,
     /// A word whose meaning depends on the kind.
@@ -255,14 +258,43 @@ impl<M: Machine> Kernel<M> {
         self.sched.cancel_block(t);
     }
 
-    /// Gives the current wait of `t` a deadline, kept by `cpu`, the caller's own.
+    /// Gives the current wait of `t` a deadline that the program has named, kept by `cpu`, the caller's own. The wait may
+    /// end as much later as the thread's timer slack allows.
     pub fn arm_timeout(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline) {
+        self.arm_within(cpu, t, deadline, self.slack(t));
+    }
+
+    /// Like [`Kernel::arm_timeout`], for a deadline that no program has named.
+    pub fn arm_exactly(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline) {
+        self.arm_within(cpu, t, deadline, 0);
+    }
+
+    fn arm_within(&self, cpu: CpuId, t: ThreadIdx, deadline: Deadline, slack: u32) {
         let wait = &self.thread(t).wait;
         wait.deadline.store(deadline.at.0, Relaxed);
         wait.clock.store(u32::from(deadline.clock != Clock::Monotonic), Relaxed);
         wait.timer_cpu.store(u32::from(cpu.0) + 1, Relaxed);
-        let at = self.on_monotonic(deadline);
-        self.queue_timeout(cpu, t, at, wait.generation());
+        wait.slack.store(slack, Relaxed);
+        self.queue_timeout(cpu, t, self.latest(t, deadline), wait.generation());
+    }
+
+    /// The span by which a timer for a timeout of `t` may be late, in nanoseconds, at most 4 s. A timer that goes off earlier for
+    /// something else ends the wait, too, and an idle CPU, which interrupts nobody, sleeps only until the first of the
+    /// waits in its queue may end (`hrtimer_start_range_ns`, PR_SET_TIMERSLACK in prctl(2)). Real-time and deadline
+    /// threads have no slack.
+    fn slack(&self, t: ThreadIdx) -> u32 {
+        let has_slack = self.config().timer_slack && self.sched.urgency(t) == Urgency::Fair;
+        if has_slack { self.thread(t).slacks()[0].try_into().unwrap_or(u32::MAX) } else { 0 }
+    }
+
+    /// The time by which the wait of `t` for this deadline must end.
+    fn latest(&self, t: ThreadIdx, deadline: Deadline) -> Nanos {
+        self.on_monotonic(deadline) + Nanos(self.thread(t).wait.slack.load(Relaxed).into())
+    }
+
+    /// The time from which the wait of `t` may end; `latest` is its time in a CPU's queue.
+    pub(crate) fn may_end_at(&self, t: ThreadIdx, latest: Nanos) -> Nanos {
+        latest - Nanos(self.thread(t).wait.slack.load(Relaxed).into())
     }
 
     fn on_monotonic(&self, deadline: Deadline) -> Nanos {
@@ -286,13 +318,14 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn expire_timeouts(&self, cpu: CpuId) {
         let now = self.clock(Clock::Monotonic);
         for _ in 0..64 {
-            let Some((t, generation)) = self.cpu(cpu).timeouts.lock().pop_expired(now) else { return };
+            let due = self.cpu(cpu).timeouts.lock().pop_if(|t, latest| self.may_end_at(t, latest) <= now);
+            let Some((t, generation)) = due else { return };
             let wait = &self.thread(t).wait;
             if wait.clock.load(Relaxed) != 0 && wait.generation() == generation {
                 // If the clock was set back, wait again: never early by the named clock.
                 let deadline = Deadline { at: Nanos(wait.deadline.load(Relaxed)), clock: Clock::Realtime };
                 if self.clock(Clock::Realtime) < deadline.at {
-                    self.queue_timeout(cpu, t, self.on_monotonic(deadline), generation);
+                    self.queue_timeout(cpu, t, self.latest(t, deadline), generation);
                     continue;
                 }
             }

@@ -164,6 +164,24 @@ fn a_long_wait_asks_the_host_for_its_count() {
     assert_eq!(read(&mut w, main, PROCESS) - start, 12 * MS);
 }
 
+/// The sum of what `getrusage(2)` says of the process.
+fn usage(w: &mut World, by: ThreadIdx) -> u64 {
+    assert_eq!(w.call(by, nr::GETRUSAGE, [0, word(16), 0, 0, 0, 0]), Some(0));
+    let at = |i: u64| u64::from(w.peek(word(16) + 8 * i));
+    (at(0) + at(2)) * 1000 * MS + (at(1) + at(3)) * 1000
+}
+
+#[test]
+fn what_the_host_takes_while_it_says_the_usage_is_not_consumed() {
+    let (mut w, main, _) = alone();
+    let start = usage(&mut w, main);
+    w.kernel.m.state().given_away = 4 * MS;
+    pass(&mut w, 5 * MS, 5 * MS);
+    assert_eq!(usage(&mut w, main) - start, 5 * MS);
+    pass(&mut w, 5 * MS, 5 * MS);
+    assert_eq!(usage(&mut w, main) - start, 10 * MS);
+}
+
 #[test]
 fn what_was_stolen_before_a_cpu_turns_idle_is_taken_back() {
     let (mut w, main, start) = alone();

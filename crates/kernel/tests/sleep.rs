@@ -64,3 +64,50 @@ fn each_wakes_at_its_time_and_none_before() {
         assert_eq!(woken(&w, before), all[..=i]);
     }
 }
+
+/// The default timer slack.
+const SLACK: u64 = 50_000;
+
+/// A CPU on which timeouts have slack, with a thread that computes and one that sleeps for 10 ms.
+fn with_slack() -> (World, ThreadIdx, ThreadIdx) {
+    let mut w = World::with(1, |config| config.timer_slack = true);
+    let main = ThreadIdx(0);
+    let sleeper = w.spawn(main);
+    sleep(&mut w, sleeper, 10 * MS);
+    (w, main, sleeper)
+}
+
+#[test]
+fn a_timeout_interrupts_others_only_at_the_end_of_its_slack() {
+    let (mut w, _, sleeper) = with_slack();
+    let before = w.log.len();
+    w.advance(10 * MS + SLACK - 1);
+    assert_eq!(woken(&w, before), []);
+    w.advance(1);
+    assert_eq!(woken(&w, before), [sleeper]);
+}
+
+#[test]
+fn a_real_time_thread_has_no_slack_and_its_timer_serves_those_that_may_end() {
+    let (mut w, main, sleeper) = with_slack();
+    let urgent = w.spawn(main);
+    w.set_priority(urgent, urgent, 10);
+    sleep(&mut w, urgent, 10 * MS + SLACK / 2);
+    let before = w.log.len();
+    w.advance(10 * MS + SLACK / 2 - 1);
+    assert_eq!(woken(&w, before), []);
+    w.advance(1);
+    assert_eq!(w.call(urgent, nr::PAUSE, [0; 6]), None);
+    assert_eq!(woken(&w, before), [urgent, sleeper]);
+}
+
+#[test]
+fn an_idle_cpu_waits_no_longer_than_asked() {
+    let (mut w, main, sleeper) = with_slack();
+    assert_eq!(w.call(main, nr::PAUSE, [0; 6]), None);
+    let before = w.log.len();
+    w.advance(10 * MS - 1);
+    assert_eq!(woken(&w, before), []);
+    w.advance(1);
+    assert_eq!(woken(&w, before), [sleeper]);
+}

@@ -6,6 +6,7 @@
 use crate::facts::CURRENT;
 use crate::kinds::{fcntl_waits, goes_as_a_whole, ioctl_waits, is_answered_at_once, is_of_pieces, is_parkable};
 use crate::machine::Arg::{In, Word};
+use crate::machine::Ends;
 use crate::masked::is_masked;
 use crate::planted::Fault;
 use crate::short::File;
@@ -107,6 +108,11 @@ impl<M: Host> Linux<'_, M> {
     /// Makes the call without waiting if possible; otherwise it has to wait.
     pub(crate) fn try_host(&self, cpu: CpuId, call: &Call) -> Out {
         let t = self.current(cpu);
+        if self.is_known_nonblocking(call)
+            && let Some(out) = self.call_nonblocking(cpu, t, call)
+        {
+            return out;
+        }
         if let Some(result) = self.owed_to_writer(call) {
             return Out::Done(result);
         }
@@ -141,15 +147,15 @@ impl<M: Host> Linux<'_, M> {
 
     /// On a descriptor with O_NONBLOCK a call ends instead of waiting. Sockets check the flag only here, when a call
     /// begins.
-    fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
+    pub(crate) fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
         match tried {
-            Tried::Refused | Tried::Unready | Tried::Rest(..) | Tried::Look(_)
-                if !self.is_nonblocking(call.args[0]) =>
-            {
-                tried
-            }
-            Tried::Refused => Tried::Done(Errno::EAGAIN.to_ret()),
-            Tried::Unready => Tried::Done(self.host(call)),
+            Tried::Refused | Tried::Unready if self.finds_nonblocking(call) => match tried {
+                Tried::Refused => Tried::Done(Errno::EAGAIN.to_ret()),
+                // A file on disk is waited for all the same.
+                _ if self.file_of(call.args[0]) == File::OnDisk => Tried::Inline,
+                _ => Tried::Done(self.host(call)),
+            },
+            Tried::Rest(..) | Tried::Look(_) if !self.is_nonblocking(call.args[0]) => tried,
             Tried::Rest(done, _) => Tried::Done(done),
             Tried::Look(_) => Tried::Inline,
             tried => tried,
@@ -160,7 +166,7 @@ impl<M: Host> Linux<'_, M> {
     pub(crate) fn host_briefly(&self, cpu: CpuId, call: &Call) -> isize {
         const LIMIT: Nanos = Nanos::from_millis(1);
         self.lend_timer(cpu);
-        self.m.host_call(call.nr, &mut call.args.map(Word), Some(LIMIT))
+        self.m.host_call(call.nr, &mut call.args.map(Word), Ends::Within(LIMIT))
     }
 
     /// Makes a call that neither waits nor takes long.
@@ -333,7 +339,7 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// A part has been moved; on a blocking descriptor the rest must follow.
-    fn rest_of(&self, call: &Call, done: isize) -> Tried {
+    pub(crate) fn rest_of(&self, call: &Call, done: isize) -> Tried {
         let a = &call.args;
         let mut rest = *call;
         let from = if self.strikes(Fault::RepeatPart) { a[1] } else { a[1] + done as u64 };
@@ -531,10 +537,10 @@ impl<M: Host> Linux<'_, M> {
                     }
                 }
                 // SO_RCVLOWAT has been set meanwhile.
-                Tried::MustWait if is_read(call.nr) && facts::is_ready(&self.m, call.args[0], false) => {
+                Tried::MustWait if receives(call.nr) && facts::is_ready(&self.m, call.args[0], false) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
-                Tried::Refused | Tried::Unready if is_read(call.nr) && self.is_denied(call.args[0] as u32) => {
+                Tried::Refused | Tried::Unready if receives(call.nr) && self.is_denied(call.args[0] as u32) => {
                     Attempt::Done(self.host_briefly(self.sched.cpu_of(t), call))
                 }
                 _ => Attempt::Wait,
@@ -553,7 +559,7 @@ fn answered(call: &Call, result: isize) -> Out {
     if result == Errno::EINTR.to_ret() { Out::Host(*call, 0) } else { Out::Done(result) }
 }
 
-fn is_read(nr: usize) -> bool {
+fn receives(nr: usize) -> bool {
     matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
 }
 
@@ -570,7 +576,7 @@ pub(crate) fn is_told_late(call: &Call, result: isize) -> bool {
     matches!(call.nr, nr::POLL | nr::PPOLL) && call.args[1] as u32 == 0 && result == Errno::EFAULT.to_ret()
 }
 
-fn waits_for_all(flags: u64) -> bool {
+pub(crate) fn waits_for_all(flags: u64) -> bool {
     flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL
 }
 

@@ -106,6 +106,14 @@ impl<M: Host> Linux<'_, M> {
         self.0.process_usage(usage(&self.m))
     }
 
+    /// User and system time of the process as its current thread `t` reads them, at the moment of the comparison. What the host gives
+    /// to others after that, above all at the end of a call, would be read as consumed, and a clock that was read does not go back.
+    fn usage_by_now(&self, cpu: CpuId, t: ThreadIdx) -> Usage {
+        let host = usage(&self.m);
+        let now = self.compare_with_host(cpu, t);
+        self.process_usage_at(host, now)
+    }
+
     /// `getrusage(2)`: the host counts faults and similar events, and the times of children.
     pub(crate) fn sys_getrusage(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         const OF_PROCESS: i32 = RUSAGE_SELF as i32;
@@ -115,10 +123,12 @@ impl<M: Host> Linux<'_, M> {
         if out != Out::Done(0) {
             return out;
         }
-        let _ = self.compare_with_host(cpu, t);
         let usage = match who as i32 {
-            OF_PROCESS => self.process_usage(),
-            OF_THREAD => self.thread_usage(t),
+            OF_PROCESS => self.usage_by_now(cpu, t),
+            OF_THREAD => {
+                let now = self.compare_with_host(cpu, t);
+                self.thread_usage_at(t, now)
+            }
             _ => return out,
         };
         self.put(to, [usage.utime, usage.stime].map(Timeval::from_nanos)).into()
@@ -131,8 +141,7 @@ impl<M: Host> Linux<'_, M> {
         if to == 0 || out == Errno::EFAULT.into() {
             return out;
         }
-        let _ = self.compare_with_host(cpu, t);
-        let (utime, stime) = self.process_usage().in_clock_ticks();
+        let (utime, stime) = self.usage_by_now(cpu, t).in_clock_ticks();
         self.put(to, [utime, stime]).map_or_else(|fault| Errno::from(fault).into(), |()| out)
     }
 }

@@ -71,7 +71,7 @@ pub use finish::TRY_AGAIN;
 pub use host_call::call_at_once;
 pub use inherit::Inheritance;
 pub use kinds::{polls_for_a_time, restarts, shows_interrupts};
-pub use machine::{Arg, Host, host};
+pub use machine::{Arg, Ends, Host, host};
 #[cfg(feature = "planted")]
 pub use planted::Fault;
 pub use short::Portion;

@@ -32,16 +32,27 @@ impl Arg<'_> {
     }
 }
 
+/// The events that end a host call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// It ends by itself: it cannot wait.
+    ByItself,
+    /// It should not wait but might. Whatever the CPU's kernel has to look at ends it with EINTR, or with ERESTARTNOINTR
+    /// if that had come before.
+    ByAnything,
+    /// The same, but it ends with EINTR after about this time, or earlier: the machine sets the timer of the caller's
+    /// CPU, and repeats a call that a signal of ours prevents from beginning.
+    Within(Nanos),
+}
+
 /// A machine that can ask a Linux. No method waits.
 pub trait Host: Machine<Personality = State> {
     /// A full fence on every CPU, if the machine has one: it takes microseconds, and saves frequent readers their own
     /// fences.
     const BARRIER: Option<sync::rcu::Barrier> = None;
 
-    /// Makes a host call. Without a `limit` it cannot wait. With one it should not wait but might: it ends with EINTR
-    /// after about that time, or earlier. For that the machine sets the timer of the caller's CPU, and repeats a call
-    /// that a signal of ours prevents from beginning.
-    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize;
+    /// Makes a host call.
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], ends: Ends) -> isize;
     /// Whether the process of the thread with this id is known to have ended.
     fn is_gone(&self, _tid: u32) -> bool {
         false
@@ -55,13 +66,13 @@ pub trait Host: Machine<Personality = State> {
 
 /// Makes a call of the personality's own.
 pub(crate) fn ask(m: &impl Host, nr: usize, args: &mut [Arg<'_>]) -> isize {
-    m.host_call(nr, args, None)
+    m.host_call(nr, args, Ends::ByItself)
 }
 
 /// Makes a call of the program's, unchanged, that cannot wait.
 #[inline(always)]
 pub fn host(m: &impl Host, call: &Call) -> isize {
-    m.host_call(call.nr, &mut call.args.map(Arg::Word), None)
+    m.host_call(call.nr, &mut call.args.map(Arg::Word), Ends::ByItself)
 }
 
 impl<M: Host> Linux<'_, M> {

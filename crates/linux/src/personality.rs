@@ -130,6 +130,9 @@ impl<M: Host> Linux<'_, M> {
 
     /// A call of [`kernel::Next::Inline`] has returned, and this carrier still has the CPU ([`Kernel::inline_done`]).
     pub fn inline_done(&self, cpu: CpuId, t: ThreadIdx, call: Call, result: isize) -> Next {
+        if result == Errno::EINTR.to_ret() {
+            self.doubt_nonblocking(&call);
+        }
         if let Some(rest) = self.rest_of_disturbed(&call, result) {
             return self.0.inline_goes_on(cpu, t, rest, result);
         }

@@ -106,7 +106,7 @@ impl<M: Host> Linux<'_, M> {
             at = at.min(Nanos(wait.b.load(Relaxed)));
         }
         // The thread has been chosen, so its CPU is the caller's own.
-        self.arm_timeout(self.sched.cpu_of(t), t, Deadline { at, clock: Clock::Monotonic });
+        self.arm_exactly(self.sched.cpu_of(t), t, Deadline { at, clock: Clock::Monotonic });
     }
 
     /// A thread that was put off has been chosen: returns the result of its call, if it has ended.

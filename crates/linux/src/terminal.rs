@@ -57,7 +57,7 @@ impl<M: Host> Linux<'_, M> {
         self.host(&Call { nr: nr::KILL, args: [0, signal.raw() as u64, 0, 0, 0, 0] });
         let patience = if self.simple_stops().contains(signal) { UNTIL_STOPPED } else { PATIENCE };
         self.begin_wait(t, Wait::Terminal);
-        self.arm_timeout(cpu, t, Deadline::after(&self.m, patience));
+        self.arm_exactly(cpu, t, Deadline::after(&self.m, patience));
         Some(Out::Blocked)
     }
 

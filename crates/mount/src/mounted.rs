@@ -29,13 +29,17 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the tree on `folder`; `all_users`: all users may access it, each with their own rights.
+    /// Mounts the tree on `folder`; `all_users`: all users may access it, each with their own rights. `None` if
+    /// somebody unmounted it before the kernel's first request was read.
     ///
     /// # Errors
     /// Those of mounting: no `/dev/fuse`, no right, no `fusermount3`.
-    pub fn new(tree: Tree, options: &procfs::Options, folder: &Path, all_users: bool) -> io::Result<Mounted> {
-        let session = serve::mount(tree, options, folder, all_users)?;
-        Ok(Mounted { session, folder: folder.to_owned() })
+    pub fn new(tree: Tree, options: &procfs::Options, folder: &Path, all_users: bool) -> io::Result<Option<Mounted>> {
+        match serve::mount(tree, options, folder, all_users) {
+            Ok(session) => Ok(Some(Mounted { session, folder: folder.to_owned() })),
+            Err(error) if is_disconnected(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The handle that unmounts it.
@@ -44,7 +48,13 @@ impl Mounted {
     /// No more descriptors.
     pub fn unmounter(&self) -> io::Result<Unmounter> {
         let connection = self.session.as_fd().try_clone_to_owned()?;
-        Ok(Unmounter { connection, device: device(&self.folder)?, folder: self.folder.clone() })
+        let device = match device(&self.folder) {
+            Ok(device) => Some(device),
+            // The folder itself may be gone if the mount is.
+            Err(_) if !is_connected(&connection)? => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Unmounter { connection, device, folder: self.folder.clone() })
     }
 
     /// Serves until the kernel ends the connection.
@@ -61,6 +71,12 @@ impl Mounted {
     }
 }
 
+/// The connection ended during the handshake, as fuser reports it. (ENOTCONN itself has the same kind; it comes of a
+/// folder whose server is gone.)
+fn is_disconnected(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotConnected && error.raw_os_error().is_none()
+}
+
 fn join(session: &mut BackgroundSession) -> io::Result<()> {
     let served = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
     served.join().unwrap_or_else(|_| Err(io::Error::other("a thread that served the mount has panicked")))
@@ -70,7 +86,7 @@ fn join(session: &mut BackgroundSession) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Unmounter {
     connection: OwnedFd,
-    device: (u32, u32),
+    device: Option<(u32, u32)>,
     folder: PathBuf,
 }
 
@@ -81,6 +97,12 @@ fn device(folder: &Path) -> host::Result<(u32, u32)> {
     Ok((found.stx_dev_major, found.stx_dev_minor))
 }
 
+fn is_connected(connection: &OwnedFd) -> host::Result<bool> {
+    let mut polled = [PollFd::new(connection, PollFlags::empty())];
+    host::retry_on_intr(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
+    Ok(!polled[0].revents().contains(PollFlags::ERR))
+}
+
 impl Unmounter {
     /// Removes the mount at once, if it is still there. Files that are open in it stay open until it is no longer
     /// served, and then return ENOTCONN.
@@ -88,19 +110,13 @@ impl Unmounter {
     /// # Errors
     /// Neither the host nor `fusermount3` can remove it.
     pub fn unmount(&self) -> io::Result<()> {
-        if !self.is_connected()? || device(&self.folder) != Ok(self.device) {
+        if !is_connected(&self.connection)? || self.device.is_none() || device(&self.folder).ok() != self.device {
             return Ok(());
         }
         match rustix::mount::unmount(&self.folder, UnmountFlags::DETACH) {
             Err(Errno::PERM) => self.by_helper(),
             done => Ok(done?),
         }
-    }
-
-    fn is_connected(&self) -> host::Result<bool> {
-        let mut polled = [PollFd::new(&self.connection, PollFlags::empty())];
-        host::retry_on_intr(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
-        Ok(!polled[0].revents().contains(PollFlags::ERR))
     }
 
     fn by_helper(&self) -> io::Result<()> {

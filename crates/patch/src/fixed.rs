@@ -10,8 +10,9 @@ use core::ops::Range;
 
 /// The addresses that belong to the image. The range is larger than any image, so that a filter fits all versions, and
 /// lies where Linux puts position-independent programs, below the first of them: its heap can grow, and the address
-/// spaces of sanitizers know such addresses as a program's.
-pub const RANGE: Range<u64> = 0x5555_0000_0000..0x5555_0100_0000;
+/// spaces of sanitizers know such addresses as a program's. The image's last segment reaches to the range's end, so
+/// that no code of the program lies there.
+pub const RANGE: Range<u64> = 0x5555_0000_0000..0x5555_0040_0000;
 
 const ET_EXEC: u16 = 2;
 const PT_LOAD: u32 = 1;
@@ -29,11 +30,13 @@ pub fn at_fixed_addresses(image: &[u8]) -> Option<Vec<u8>> {
     write(&mut copy, 16, &ET_EXEC.to_le_bytes())?;
     shift(&mut copy, 24)?;
     let (segments, sections) = (word(image, 32)? as usize, word(image, 40)? as usize);
+    // Segments are in the order of their addresses.
+    let mut last = None;
     for at in entries(segments, half(image, 56)?, SEGMENT_LEN) {
         let [address, len] = [word(image, at + 16)?, word(image, at + 40)?];
         let is_loaded = word(image, at)? as u32 == PT_LOAD;
-        if is_loaded && address.checked_add(len)? > RANGE.end - RANGE.start {
-            return None;
+        if is_loaded {
+            last = Some((at, (RANGE.end - RANGE.start).checked_sub(address).filter(|&room| len <= room)?));
         }
         // A segment without an address describes no memory (PT_GNU_STACK).
         if address != 0 || is_loaded {
@@ -41,6 +44,8 @@ pub fn at_fixed_addresses(image: &[u8]) -> Option<Vec<u8>> {
             shift(&mut copy, at + 24)?;
         }
     }
+    let (at, room) = last?;
+    write(&mut copy, at + 40, &room.to_le_bytes())?;
     for at in entries(sections, half(image, 60)?, SECTION_LEN) {
         if word(image, at + 16)? != 0 {
             shift(&mut copy, at + 16)?;
@@ -106,7 +111,7 @@ mod tests {
         assert!(!before.is_fixed && after.is_fixed);
         assert_eq!(after.entry, before.entry + RANGE.start);
         assert_eq!(after.span().start, RANGE.start);
-        assert!(after.span().end <= RANGE.end);
+        assert_eq!(after.span().end, RANGE.end);
         assert_eq!(after.headers, before.headers + RANGE.start);
         assert_eq!(after.segments.len(), before.segments.len());
     }

@@ -9,7 +9,7 @@
 //! 1. [`elf`]: the parts of an object that is already in memory.
 //! 2. [`plan`]: which `syscall`s can be replaced, and by how many bytes.
 //! 3. [`emit_stub`], [`emit_jump`]: the bytes to write; [`Stubs`]: those of a whole piece of code.
-//! 4. [`point`]: jumps and breakpoints that make scheduling points of other code.
+//! 4. [`point`]: jumps and breakpoints that make scheduling points of other code; [`operand()`]: what is accessed there.
 //! 5. [`Places`]: the program counter that the program would have while it is in a stub.
 //!
 //! [`program`] is the rule for which programs the image can enter at all.
@@ -35,6 +35,7 @@ pub mod elf;
 mod fixed;
 mod lanes;
 mod liveness;
+mod operand;
 mod places;
 mod plan;
 pub mod point;
@@ -48,10 +49,11 @@ mod vector;
 
 pub use code::{Code, Function, Functions, Trust};
 pub use fixed::{RANGE as FIXED_RANGE, at_fixed_addresses};
+pub use operand::{Operand, operand};
 pub use places::Places;
 pub use plan::{Census, plan};
 pub use ready::{NUMBER, Part, Ready, TRAILER_LEN, is_kept_ready, make_ready, ready_suffix};
 pub use recorded::{is_c_library, plan_suffix, recall, record};
-pub use site::{Form, Site};
+pub use site::{Form, SYSCALL_LEN, Site};
 pub use stub::{EmitError, STUB_LEN_MAX, Slots, Stub, emit_jump, emit_stub};
 pub use stubs::{Replacement, Stubs};

@@ -139,7 +139,7 @@ pub fn emit_access(code: &Code<'_>, access: &Range<u64>, copy: u64, out: &mut [u
     Ok(writer.len)
 }
 
-fn bytes_of<'a>(code: &Code<'a>, range: &Range<u64>) -> Result<&'a [u8], EmitError> {
+pub(crate) fn bytes_of<'a>(code: &Code<'a>, range: &Range<u64>) -> Result<&'a [u8], EmitError> {
     let from = code.from(range.start).ok_or(EmitError::Changed)?;
     from.get(..(range.end - range.start) as usize).ok_or(EmitError::Changed)
 }

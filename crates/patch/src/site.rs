@@ -54,7 +54,7 @@ impl Site {
     }
 }
 
-/// `0f 05`.
-pub(crate) const SYSCALL_LEN: usize = 2;
+/// The length of the `syscall` instruction in bytes: `0f 05`.
+pub const SYSCALL_LEN: usize = 2;
 /// `jmp rel32`.
 pub(crate) const JUMP_LEN: usize = 5;

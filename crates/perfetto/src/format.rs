@@ -9,6 +9,10 @@ pub(crate) const DEAD: i64 = 16;
 /// Values of `common_flags`, as ftrace has them for what happens in an interrupt: a timer's, and what it leaves for later.
 pub(crate) const HARD_INTERRUPT: u32 = 8;
 pub(crate) const SOFT_INTERRUPT: u32 = 16;
+/// `TYPE_INSTANT`: an event that takes no time.
+pub(crate) const INSTANT: i32 = 3;
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: the packets after this one depend on none before it.
+pub(crate) const FRESH: u32 = 1;
 /// `CLONE_THREAD`.
 pub(crate) const THREAD: u64 = 0x1_0000;
 
@@ -28,6 +32,48 @@ pub(crate) struct Packet {
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    pub tid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<Annotation>,
+    #[prost(int32, optional, tag = "9")]
+    pub r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Annotation {
+    #[prost(string, optional, tag = "6")]
+    pub string_value: Option<String>,
+    #[prost(string, optional, tag = "10")]
+    pub name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -13,15 +13,18 @@
 //! | `task_newtask` | [`Waker::Creator`](ids::Waker) |
 //! | a bundle without events | a CPU that had no thread |
 //! | `lost_events` | [`Process::lost`] |
+//! | `track_event`, instant, on the track of a thread | [`Mark`] |
 //!
 //! **May touch:** what it is given. **Start reading at** [`trace`].
 
 mod format;
+mod marks;
 mod read;
 mod write;
 
+pub use marks::{Mark, read_marks};
 pub use read::{ReadError, read};
-pub use write::trace;
+pub use write::{marked, trace};
 
 use ids::{CpuId, Left, Nanos, Wake};
 use std::collections::BTreeMap;

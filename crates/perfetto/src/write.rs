@@ -4,7 +4,7 @@ use crate::format::{
     Bundle, DEAD, Event, HARD_INTERRUPT, NewTask, Packet, ProcessEntry, ProcessTree, RUNNABLE, SLEEPING,
     SOFT_INTERRUPT, Switch, THREAD, Thread, Trace, Waking,
 };
-use crate::{Process, Span};
+use crate::{Mark, Process, Span, marks};
 use ids::{Left, Nanos, Waker};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,12 @@ fn switch(names: &BTreeMap<i32, String>, at: Nanos, from: &Side, to: &Side) -> E
 /// The trace as a file for ui.perfetto.dev.
 #[must_use]
 pub fn trace(processes: &[Process]) -> Vec<u8> {
+    marked(processes, &[])
+}
+
+/// The same with marks.
+#[must_use]
+pub fn marked(processes: &[Process], marks: &[Mark]) -> Vec<u8> {
     let mut tree = ProcessTree { processes: Vec::new(), threads: Vec::new() };
     let mut bundles = Vec::new();
     for process in processes {
@@ -79,9 +85,10 @@ pub fn trace(processes: &[Process]) -> Vec<u8> {
     }
     let packet = |p: Packet| Packet { trusted_packet_sequence_id: Some(1), ..p };
     let bundles = bundles.into_iter().map(|b| packet(Packet { ftrace_events: Some(b), ..Packet::default() }));
+    let marks = marks::packets(marks).into_iter().map(packet);
     // The tree comes last, so a file without its end lacks it.
     let tree = packet(Packet { process_tree: Some(tree), timestamp: Some(0), ..Packet::default() });
-    Trace { packet: bundles.chain([tree]).collect() }.encode_to_vec()
+    Trace { packet: bundles.chain(marks).chain([tree]).collect() }.encode_to_vec()
 }
 
 /// What made the threads of these spans runnable.

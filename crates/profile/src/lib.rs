@@ -3,6 +3,7 @@
 //! - [`collect`](mod@collect) makes one [`Profile`](collect::Profile) of all records: equal stacks of one thread are one
 //!   entry.
 //! - `stacks` unwinds; [`modules`] tells which file's code lay where, and what a function there is called.
+//! - [`variables`] tells what the variable at an address is called.
 //! - [`pprof`] and [`flame`] write the profile.
 //!
 //! The command `entresol profile` (crate `cli`) runs the program and names the files.
@@ -14,6 +15,7 @@ pub mod flame;
 pub mod modules;
 pub mod pprof;
 mod stacks;
+pub mod variables;
 
 /// How often threads are sampled, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

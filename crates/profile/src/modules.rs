@@ -158,7 +158,7 @@ impl Module {
 }
 
 /// A mangled name as its language writes it. Any other is as it is: a C function `f` is no type `float`.
-fn readable(name: &str) -> String {
+pub(crate) fn readable(name: &str) -> String {
     let is_mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| name.starts_with(prefix));
     if is_mangled { addr2line::demangle_auto(Cow::Borrowed(name), None).into_owned() } else { name.to_owned() }
 }

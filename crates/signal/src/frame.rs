@@ -11,7 +11,7 @@ use abi::frame::{
     HANDLER_CLEARS, MC_FPSTATE, PRETCODE, RED_ZONE, Registers, SIGINFO, SIZE, UC_FLAGS, UC_FP_XSTATE, UC_LINK,
     UC_MCONTEXT, UC_SIGCONTEXT_SS, UC_SIGMASK, UC_STACK, UC_STRICT_RESTORE_SS, UCONTEXT, USER_CS, USER_SS,
 };
-use abi::{SaFlags, SigSet, StackT};
+use abi::{SaFlags, SigInfo, SigSet, Signal, StackT, si_code};
 
 /// The least length of extended state with an xsave header: the fxsave area and the header.
 const XSTATE_MIN: u32 = FXSAVE_SIZE as u32 + 64;
@@ -31,6 +31,14 @@ pub enum ExtendedState {
 }
 
 impl ExtendedState {
+    /// The length of the state itself.
+    pub const fn state_len(self) -> usize {
+        match self {
+            ExtendedState::Fxsave => FXSAVE_SIZE,
+            ExtendedState::Xsave { size, .. } => size as usize,
+        }
+    }
+
     /// The length in a frame, with magic2 if there is an xsave header (`xstate_sigframe_size`).
     pub const fn frame_len(self) -> u64 {
         match self {
@@ -158,13 +166,24 @@ pub struct Returned {
     pub fpstate: u64,
 }
 
+impl Returned {
+    /// The fault of continuing outside of user space, which ends at `address_limit`. It belongs to the registers and the
+    /// mask of the frame: `iret` reports a non-canonical address, the first fetch one of the kernel's.
+    pub fn fault(&self, address_limit: u64) -> Option<SigInfo> {
+        match self.registers.rip {
+            rip if rip < address_limit => None,
+            rip if rip >= address_limit.wrapping_neg() => Some(SigInfo::fault(Signal::SEGV, si_code::SEGV_MAPERR, rip)),
+            _ => Some(SigInfo::kernel(Signal::SEGV)),
+        }
+    }
+}
+
 /// Reads a frame back (`rt_sigreturn`, `restore_sigcontext`). `eflags` are the flags now,
-/// of which a program changes only some; `address_limit` is the end of user space, which
-/// the instruction pointer must not reach, as resuming there would fault in the kernel.
-pub fn read(b: &[u8; SIZE], eflags: u64, address_limit: u64) -> Result<Returned, BadFrame> {
+/// of which a program changes only some.
+pub fn read(b: &[u8; SIZE], eflags: u64) -> Result<Returned, BadFrame> {
     let saved = Registers::get(&b[UC_MCONTEXT..]);
     let strict = get_u64(b, UC_FLAGS) & UC_STRICT_RESTORE_SS != 0;
-    if saved.rip >= address_limit || saved.cs | 3 != USER_CS || (strict && saved.ss | 3 != USER_SS) {
+    if saved.cs | 3 != USER_CS || (strict && saved.ss | 3 != USER_SS) {
         return Err(BadFrame);
     }
     let registers =

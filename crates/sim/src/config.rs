@@ -15,6 +15,8 @@ pub struct Config {
     pub cpus: usize,
     /// The time between ticks.
     pub tick: Nanos,
+    /// Whether timeouts may be late by the timer slack of their threads.
+    pub timer_slack: bool,
     /// The costs of operations.
     pub cost: Cost,
     /// The model of its CPUs; `None`: it is flat.
@@ -43,6 +45,7 @@ impl Config {
             seed,
             cpus,
             tick: Nanos::from_millis(1),
+            timer_slack: false,
             cost: Cost::host(),
             hardware: None,
             faults: Faults::default(),

@@ -12,7 +12,8 @@ use abi::frame::Registers;
 use abi::{Errno, SigInfo};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::{Access, Call, Clock, Fault, Kernel, Machine, NoMemory, Raise, Resume, Transfer};
-use linux::{Arg, Linux};
+use linux::{Arg, Ends, Linux};
+use signal::frame::ExtendedState;
 use std::sync::{OnceLock, Weak};
 use sync::Lock;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -139,7 +140,7 @@ impl SimMachine {
 }
 
 impl linux::Host for SimMachine {
-    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _limit: Option<Nanos>) -> isize {
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _ends: Ends) -> isize {
         match (nr, args) {
             // Every capability.
             (abi::nr::CAPGET, [_, Arg::Out(data)]) => {
@@ -311,9 +312,12 @@ impl Machine for SimMachine {
         })
     }
 
-    fn move_extended_state(&self, _t: ThreadIdx, how: Transfer) -> Result<(), Fault> {
+    fn move_extended_state(&self, _t: ThreadIdx, how: Transfer<'_>) -> Result<(), Fault> {
         match how {
-            Transfer::ToFrame(at) => self.write(at, &[0; abi::frame::FXSAVE_SIZE]),
+            Transfer::ToFrame(place) => {
+                let at = place(ExtendedState::Fxsave).ok_or(Fault)?;
+                self.write(at, &[0; abi::frame::FXSAVE_SIZE])
+            }
             Transfer::FromFrame(..) | Transfer::Initial => Ok(()),
         }
     }

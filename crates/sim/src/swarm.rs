@@ -170,6 +170,7 @@ impl Swarm {
         let mut r = Rng::new(self.seed).fork(77);
         let mut config = Config { plant: self.plant, ..draw_config(self.seed, &mut r) };
         config.io = *Rng::new(self.seed).fork(78).pick(&[Io::Auto, Io::Poller, Io::Poller, Io::Threads]);
+        config.timer_slack = Rng::new(self.seed).fork(79).permille(500);
         config.limit = Nanos(self.length * 4_000_000_000);
         if let Some(hardware) = self.hardware {
             config.cpus = hardware.cpus();

@@ -123,7 +123,17 @@ impl Heap {
     /// Takes the first item out if it is due at `now` (`at <= now`).
     #[inline]
     pub fn pop_due(&mut self, now: Nanos, places: &mut impl Places) -> Option<(u32, Nanos)> {
-        let first = self.first().filter(|(_, at)| *at <= now)?;
+        self.pop_if(places, |_, at| at <= now)
+    }
+
+    /// Takes the first item out if it is due according to item and expiry.
+    #[inline]
+    pub fn pop_if(
+        &mut self,
+        places: &mut impl Places,
+        is_due: impl FnOnce(u32, Nanos) -> bool,
+    ) -> Option<(u32, Nanos)> {
+        let first = self.first().filter(|&(item, at)| is_due(item, at))?;
         self.remove(ROOT as u32, places);
         Some(first)
     }

@@ -93,11 +93,11 @@ impl TimeoutQueue {
         self.heap.first().map(|(_, at)| at)
     }
 
-    /// Takes the first timeout away if it is due at `now` (`at <= now`): whose it was
-    /// and the generation it was armed with.
+    /// Takes the first timeout away if it is due according to its thread and time: whose it was and the generation it
+    /// was armed with.
     #[inline]
-    pub fn pop_expired(&mut self, now: Nanos) -> Option<(ThreadIdx, u32)> {
-        let (thread, _) = self.heap.pop_due(now, &mut self.threads)?;
+    pub fn pop_if(&mut self, is_due: impl FnOnce(ThreadIdx, Nanos) -> bool) -> Option<(ThreadIdx, u32)> {
+        let (thread, _) = self.heap.pop_if(&mut self.threads, |thread, at| is_due(ThreadIdx(thread), at))?;
         Some((ThreadIdx(thread), self.threads[thread as usize].generation))
     }
 
@@ -117,6 +117,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl TimeoutQueue {
+        fn pop_expired(&mut self, now: Nanos) -> Option<(ThreadIdx, u32)> {
+            self.pop_if(|_, at| at <= now)
+        }
+    }
 
     fn queue(threads: usize) -> TimeoutQueue {
         let mut q = TimeoutQueue::new();

@@ -54,6 +54,7 @@ pub struct Folder {
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+const ROOT: u32 = 0;
 /// The number of missing folders that are created: the cache, and ours in it.
 const MADE_MAX: usize = 2;
 /// The number of names in `/tmp` that are examined.
@@ -65,6 +66,19 @@ const NAMES_MAX: usize = 4096;
 /// # Errors
 /// [`Unsuitable`].
 pub fn open(path: &Path, make: bool) -> Result<Folder, Unsuitable> {
+    walk(path, make, user())
+}
+
+/// Opens a folder of root's, into which nobody else can put anything.
+///
+/// # Errors
+/// [`Unsuitable`].
+pub fn open_of_root(path: &Path) -> Result<Folder, Unsuitable> {
+    walk(path, false, ROOT)
+}
+
+/// Opens a folder of `owner`'s.
+fn walk(path: &Path, make: bool, owner: u32) -> Result<Folder, Unsuitable> {
     // Links on the way are gone through once, but not one in the place of the folder itself.
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Err(Unsuitable::Owner(path.to_owned()));
@@ -77,12 +91,13 @@ pub fn open(path: &Path, make: bool) -> Result<Folder, Unsuitable> {
     let mut descriptor = rustix::fs::openat(CWD, &path, FOLDER, Mode::empty())?;
     let mut found = rustix::fs::fstat(&descriptor)?;
     // The owner of the root could replace the dynamic linker as well. In a namespace of users it may not be root.
-    let trusted = [0, user(), found.st_uid];
+    let roots = [ROOT, found.st_uid];
+    let is_owner = |uid| uid == owner || (owner == ROOT && roots.contains(&uid));
     let there: Vec<&OsStr> = there.iter().skip(1).collect();
     for (i, name) in there.iter().copied().chain(missing.iter().map(OsString::as_os_str)).enumerate() {
         if i >= there.len() {
             let is_everybodys = found.st_mode & STICKY != 0 && found.st_mode & 0o002 != 0;
-            if found.st_uid != user() && !is_everybodys {
+            if found.st_uid != owner && !is_everybodys {
                 return Err(Unsuitable::Owner(path));
             }
             match rustix::fs::mkdirat(&descriptor, name, Mode::RWXU) {
@@ -94,7 +109,7 @@ pub fn open(path: &Path, make: bool) -> Result<Folder, Unsuitable> {
         descriptor = rustix::fs::openat(&descriptor, name, FOLDER, Mode::empty())?;
         path.push(name);
         found = rustix::fs::fstat(&descriptor)?;
-        if !trusted.contains(&found.st_uid) {
+        if !is_owner(found.st_uid) && !roots.contains(&found.st_uid) {
             return Err(Unsuitable::Owner(path));
         }
         if found.st_mode & GROUP_OR_OTHERS_WRITE != 0 && found.st_mode & STICKY == 0 {
@@ -102,7 +117,7 @@ pub fn open(path: &Path, make: bool) -> Result<Folder, Unsuitable> {
         }
     }
     match found {
-        _ if found.st_uid != user() => Err(Unsuitable::Owner(path)),
+        _ if !is_owner(found.st_uid) => Err(Unsuitable::Owner(path)),
         _ if found.st_mode & GROUP_OR_OTHERS_WRITE != 0 => Err(Unsuitable::Mode(path)),
         _ => Ok(Folder { descriptor, path }),
     }
@@ -129,6 +144,13 @@ fn existing(path: &Path) -> Result<(PathBuf, Vec<OsString>), Unsuitable> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Where the image that was installed with the command lies: in `PREFIX/lib/entresol` beside `PREFIX/bin`.
+pub fn beside_command() -> Option<PathBuf> {
+    let command = env::current_exe().ok()?.canonicalize().ok()?;
+    let folder = command.parent().filter(|folder| folder.ends_with("bin"))?;
+    Some(folder.with_file_name("lib").join("entresol"))
 }
 
 /// Where this user's images may lie, in the order of preference: the cache, the runtime folder, `/tmp`.

@@ -14,6 +14,10 @@ const KERNEL_MIN: (u32, u32) = (5, 11);
 const KERNEL_MIN_NAME: &str = "5.11";
 /// `PR_SET_SYSCALL_USER_DISPATCH` of linux/prctl.h.
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
+/// The image's answer to it, which no host gives.
+const DISPATCH_IN_USE: i32 = libc::EALREADY;
+/// The bit in the set of capabilities.
+const CAP_SYS_ADMIN: u32 = 21;
 /// `HWCAP2_FSGSBASE` of asm/hwcap2.h: user code may execute wrfsbase.
 const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
 /// The first of Entresol's private system calls: answers a version inside, ENOSYS outside.
@@ -41,7 +45,10 @@ pub enum Lack {
     )]
     Dispatch(NoDispatch),
     /// Filters do not work.
-    #[error("this kernel offers no seccomp filters, by which Entresol was to catch system calls (--catch=seccomp)")]
+    #[error(
+        "there are no seccomp filters here (the kernel has none, or a sandbox refuses them), by which Entresol was to catch \
+         system calls (--catch=seccomp)"
+    )]
     Filter,
     /// Neither works.
     #[error(
@@ -149,14 +156,40 @@ fn check_fsgsbase() -> (String, Result<(), Lack>) {
 /// The version of the Entresol that this process already runs in, if it does.
 #[must_use]
 pub fn inside() -> Option<u32> {
-    // Inside, the calls below are the image's own to answer, and it refuses this one. Outside it works, and the other is not
-    // tried: to filters it looks like a call of the x32 interface, for which many of them kill.
-    if switch_dispatch_off().is_ok() {
+    // Inside, the calls below are the image's own to answer. Outside the second one is not tried: to filters it looks like
+    // a call of the x32 interface, for which many of them kill.
+    if switch_dispatch_off().err()?.raw_os_error() != Some(DISPATCH_IN_USE) {
         return None;
     }
     // SAFETY: Linux has no such system call and answers ENOSYS; Entresol's takes no arguments.
     let answer = unsafe { libc::syscall(PRIVATE_VERSION) };
     u32::try_from(answer).ok().filter(|&version| version >= 1)
+}
+
+/// Whether host threads may be bound to CPUs. For some filters (systemd's `SystemCallFilter=~@resources`) the attempt is
+/// fatal, so where there are filters a child tries it first.
+#[must_use]
+pub fn may_bind() -> bool {
+    const SECCOMP_MODE_FILTER: libc::c_int = 2;
+    // SAFETY: only asks.
+    if unsafe { libc::prctl(libc::PR_GET_SECCOMP) } != SECCOMP_MODE_FILTER {
+        return true;
+    }
+    // SAFETY: a copy of this process that makes system calls only, about itself, and ends.
+    unsafe {
+        // Without a signal at its end, which the program could find pending, or have ignored.
+        let child = libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) as libc::pid_t;
+        if child == 0 {
+            // It leaves no core.
+            libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+            let mut mask: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, size_of_val(&mask), &mut mask);
+            libc::sched_setaffinity(0, size_of_val(&mask), &mask);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        child > 0 && libc::waitpid(child, &raw mut status, libc::__WALL) == child && libc::WIFEXITED(status)
+    }
 }
 
 /// Number of CPUs that this process may run on, as the image counts them; see [`default_cpus`] for quotas.
@@ -232,7 +265,7 @@ pub fn dispatch() -> Result<(), NoDispatch> {
     match switch_dispatch_off() {
         Ok(()) => Ok(()),
         // Dispatch is on for this thread, and switching it off is not ours to do.
-        Err(_) if inside().is_some() => Ok(()),
+        Err(error) if error.raw_os_error() == Some(DISPATCH_IN_USE) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(NoDispatch::Forbidden),
         Err(_) => Err(NoDispatch::Unknown),
     }
@@ -244,6 +277,14 @@ fn switch_dispatch_off() -> io::Result<()> {
     // SAFETY: PR_SYS_DISPATCH_OFF (0) with zero arguments changes nothing.
     let answer = unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process may set a filter without `no_new_privs` (`seccomp(2)`: CAP_SYS_ADMIN).
+#[must_use]
+pub fn filters_with_rights() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> CAP_SYS_ADMIN & 1 != 0)
 }
 
 /// Whether the kernel knows filters that send signals.

@@ -65,11 +65,21 @@ fn search(name: &OsStr, path: &OsStr) -> Result<PathBuf, Option<ResolveError>> {
 }
 
 /// Whether execve would get as far as reading the file: a regular file with execute permission for us.
-fn executable(file: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The host's.
+pub fn executable(file: &Path) -> io::Result<()> {
     let name = CString::new(file.as_os_str().as_bytes())?;
+    let result = |answer| if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: `name` is a string that ends with a zero byte.
-    if unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::X_OK, libc::AT_EACCESS) } != 0 {
-        return Err(io::Error::last_os_error());
+    let effective = result(unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::X_OK, libc::AT_EACCESS) });
+    match effective {
+        // The call is newer than some sandboxes (`faccessat2(2)`, Linux 5.8). The ids differ only in programs that gain rights.
+        Err(why) if [Some(libc::ENOSYS), Some(libc::EPERM)].contains(&why.raw_os_error()) => {
+            // SAFETY: as above.
+            result(unsafe { libc::access(name.as_ptr(), libc::X_OK) })?;
+        }
+        answer => answer?,
     }
     // execve answers EACCES for folders and devices.
     if file.metadata()?.is_file() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EACCES)) }

@@ -10,6 +10,9 @@ use thiserror::Error as ThisError;
 
 /// How long a process has to make a snapshot. One that is stopped makes none.
 pub const PATIENCE: Duration = Duration::from_millis(250);
+/// The first pause between two looks for an answer, and the longest.
+const PAUSE: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// Why there is nothing to say of a process.
 #[derive(Debug, ThisError)]
@@ -58,6 +61,24 @@ pub fn one(pid: i32) -> Result<Watched, FetchError> {
 pub fn of(place: &Place) -> Result<Watched, FetchError> {
     let asked = ask(place);
     wait(place, asked, Instant::now() + PATIENCE)
+}
+
+/// A snapshot made after this call, of a process that runs by a virtual clock, so that the times in its page say nothing
+/// about that; the last one there is if it does not answer.
+///
+/// # Errors
+/// As [`one`].
+pub fn anew(pid: i32) -> Result<Watched, FetchError> {
+    let Some(place) = find_patiently(pid) else { return Err(why_none(pid)) };
+    let number = || find::open(&place).map_or(0, |page| page.number());
+    let (before, until) = (number(), Instant::now() + PATIENCE);
+    request(&place);
+    let mut pause = PAUSE;
+    while number() == before && Instant::now() < until {
+        sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+    wait(&place, None, until)
 }
 
 /// A process publishes its page at the end of its start: a process that was started a moment ago has it soon.
@@ -114,15 +135,19 @@ fn ask(place: &Place) -> Option<Nanos> {
     if page.process().is_ok_and(|process| now < process.next) {
         return None;
     }
+    request(place).map(|()| now)
+}
+
+fn request(place: &Place) -> Option<()> {
     // The page may be made up: only a process that carries the image is asked.
     let target = api::outside::Target::open(place.pid).ok()?;
-    target.send(Header::REQUEST).ok().map(|()| now)
+    target.send(Header::REQUEST).ok()
 }
 
 /// The snapshot that was asked for at that time, or the last one there is.
 fn wait(place: &Place, asked: Option<Nanos>, until: Instant) -> Result<Watched, FetchError> {
     let pid = place.pid;
-    let mut pause = Duration::from_micros(50);
+    let mut pause = PAUSE;
     loop {
         // By its path each time: a page that is too small is replaced.
         let page = find::open(place).map_err(|why| match why {
@@ -146,7 +171,7 @@ fn wait(place: &Place, asked: Option<Nanos>, until: Instant) -> Result<Watched, 
             };
         }
         sleep(pause.min(left));
-        pause = (pause * 2).min(Duration::from_millis(4));
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -61,6 +61,25 @@ struct Library {
 /// # Errors
 /// The host does not let us read the process's memory.
 pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<Frame>>> {
+    let (mut stacks, threads) = (of_held(watched)?, &watched.snapshot.threads);
+    // A thread that has not moved between the two looks has not moved while its stack was read.
+    let again = fetch::one(watched.pid)?;
+    let later: HashMap<i32, &Thread> = again.snapshot.threads.iter().map(|thread| (thread.tid, thread)).collect();
+    let counts = |t: &Thread| (t.place, t.voluntary, t.involuntary, t.parked);
+    for (stack, thread) in stacks.iter_mut().zip(threads) {
+        let moved = later.get(&thread.tid).is_none_or(|now| counts(now) != counts(thread));
+        if moved && !stack.is_empty() {
+            *stack = vec!["(has gone on meanwhile)".into()];
+        }
+    }
+    Ok(stacks)
+}
+
+/// As [`of`], of a process none of whose threads runs.
+///
+/// # Errors
+/// As [`of`].
+pub fn of_held(watched: &Watched) -> anyhow::Result<Vec<Vec<Frame>>> {
     let pid = watched.pid;
     let maps =
         File::open(format!("/proc/{pid}/maps")).with_context(|| format!("cannot see what process {pid} has mapped"))?;
@@ -72,7 +91,7 @@ pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<Frame>>> {
     let mut cache = CacheX86_64::<_>::new();
     let mut memory = Memory::new(pid);
     let threads = &watched.snapshot.threads;
-    let mut stacks: Vec<Vec<Frame>> = threads
+    let stacks = threads
         .iter()
         .map(|thread| match effort.is_over() {
             true => vec![],
@@ -81,16 +100,6 @@ pub fn of(watched: &Watched) -> anyhow::Result<Vec<Vec<Frame>>> {
         .collect();
     if memory.refused && !threads.is_empty() {
         anyhow::bail!("the host does not let us read the memory of process {pid} (kernel.yama.ptrace_scope?)");
-    }
-    // A thread that has not moved between the two looks has not moved while its stack was read.
-    let again = fetch::one(pid)?;
-    let later: HashMap<i32, &Thread> = again.snapshot.threads.iter().map(|thread| (thread.tid, thread)).collect();
-    let counts = |t: &Thread| (t.place, t.voluntary, t.involuntary, t.parked);
-    for (stack, thread) in stacks.iter_mut().zip(threads) {
-        let moved = later.get(&thread.tid).is_none_or(|now| counts(now) != counts(thread));
-        if moved && !stack.is_empty() {
-            *stack = vec!["(has gone on meanwhile)".into()];
-        }
     }
     Ok(stacks)
 }

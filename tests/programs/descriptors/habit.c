@@ -1,27 +1,12 @@
 //@ engines
 /* A thread that has waited in the same read many times, and what happens to the next one. */
-#include "../check.h"
-#include <fcntl.h>
+#include "kinds.h"
 #include <pty.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
-enum { PIPE, STREAM, DATAGRAM, KINDS };
-static const char *const kinds[] = {"pipe", "stream", "datagram"};
 enum { WAITS = 40 };
-
-static int fd, peer;
-
-static void make(int kind) {
-  int two[2];
-  if (kind == PIPE) need(pipe(two) == 0);
-  else need(socketpair(AF_UNIX, kind == STREAM ? SOCK_STREAM : SOCK_DGRAM, 0, two) == 0);
-  fd = two[0], peer = two[1];
-}
-
-static void drop(void) { close(fd), close(peer); }
 
 static void set_nonblocking(bool on) {
   int flags = fcntl(fd, F_GETFL);
@@ -45,18 +30,6 @@ static void make_habit(int kind) {
     must(read(fd, &byte, 1) == 1 && byte == (char)i);
   }
   finish(feeder);
-}
-
-static void *feed_once(void *unused) {
-  (void)unused;
-  settle();
-  need(write(peer, "x", 1) == 1);
-  return NULL;
-}
-
-static const char *read_one(void) {
-  char byte;
-  return result(read(fd, &byte, 1));
 }
 
 CASE(made_nonblocking) {

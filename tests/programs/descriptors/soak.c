@@ -59,9 +59,13 @@ static void *serve(void *argument) {
 }
 
 static void *accept_all(void *argument) {
+  /* pthread_detach() would read the block of a thread that has ended and freed it (glibc bug 19951). */
+  pthread_attr_t detached;
+  pthread_t thread;
+  need(pthread_attr_init(&detached) == 0 && pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED) == 0);
   for (int fd; (fd = accept(*(int *)argument, NULL, NULL)) >= 0;) {
     atomic_fetch_add(&serving, 1);
-    pthread_detach(start(serve, (void *)(long)fd));
+    need(pthread_create(&thread, &detached, serve, (void *)(long)fd) == 0);
   }
   return NULL;
 }

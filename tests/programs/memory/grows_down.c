@@ -26,3 +26,32 @@ CASE(grows) {
   pthread_t thread;
   need(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
+
+/* The hole of a child is the first place where the host puts a mapping for which nobody names one. */
+enum { HOLE = 1 << 20, STACK = 1 << 14, BELOW = 8 };
+static char *low_end;
+static void *grow(void *unused) {
+  for (int i = 1; i <= BELOW; i++) *(volatile char *)(low_end - i * PAGE) = 1;
+  return unused;
+}
+static void grow_in_hole(void) {
+  char *hole = mmap(NULL, HOLE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  need(hole != MAP_FAILED && munmap(hole, HOLE) == 0);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE;
+  low_end = hole + HOLE - STACK;
+  need(mmap(low_end, STACK, PROT_READ | PROT_WRITE, flags, -1, 0) == low_end);
+  pthread_attr_t how;
+  pthread_t thread;
+  need(pthread_attr_init(&how) == 0 && pthread_attr_setstack(&how, low_end, STACK) == 0);
+  need(pthread_create(&thread, &how, grow, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+CASE(first_thread_of_a_child) {
+  pid_t child = fork();
+  if (child == 0) {
+    grow_in_hole();
+    _exit(0);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("status %x", status);
+}

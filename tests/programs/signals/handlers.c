@@ -70,6 +70,118 @@ CASE(alternate_stack) {
   say("old one %d, size %zu", old.ss_sp == alternate, old.ss_size);
 }
 
+/* The description of the extended state in a frame (struct _fpx_sw_bytes). */
+struct described {
+  uint32_t magic1, extended_size;
+  uint64_t components;
+  uint32_t size;
+};
+
+static struct described described;
+static uint32_t end_marker;
+static void describe(int signal, siginfo_t *info, void *context) {
+  note_it(signal, info, context);
+  const char *state = (const char *)((ucontext_t *)context)->uc_mcontext.fpregs;
+  memcpy(&described, state + 464, sizeof described);
+  memcpy(&end_marker, state + described.size, sizeof end_marker);
+}
+
+static void say_described(const char *when) {
+  say("%s: %x, %x at the end, %u of %u bytes, components %llx, on it %d", when, described.magic1, end_marker,
+      described.size, described.extended_size, (unsigned long long)described.components, on_alternate);
+}
+
+/* The tiles of AMX, 8 KiB, are in a frame only if the thread uses them: a stack of the size that SIGSTKSZ had for
+ * decades has no room for them. */
+CASE(tiles_only_where_they_are_used) {
+  enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILES = 18, ROWS = 16, ROW = 64 };
+  stack_t stack = {.ss_sp = alternate, .ss_size = 8192};
+  /* A C library may refuse one that holds no tiles. */
+  need(syscall(SYS_sigaltstack, &stack, NULL) == 0);
+  install(SIGUSR1, describe, SA_ONSTACK);
+  raise(SIGUSR1);
+  say_described("on 8 KiB");
+  use_alternate();
+  if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILES) != 0) return;
+  raise(SIGUSR1);
+  say_described("permitted");
+  /* All tiles have 16 rows of 64 bytes. */
+  static struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } configuration = {.palette = 1};
+  for (int i = 0; i < 8; i++) configuration.row_bytes[i] = ROW, configuration.rows[i] = ROWS;
+  static char in[ROWS * ROW], out[ROWS * ROW];
+  for (int i = 0; i < COUNT(in); i++) in[i] = i * 7;
+  long row = ROW;
+  /* ldtilecfg, tileloadd, tilestored and tilerelease, which not every assembler knows. */
+  __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0x00" : : "a"(&configuration) : "memory");
+  __asm__ volatile(".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x16" : : "S"(in), "d"(row) : "memory");
+  raise(SIGUSR1);
+  say_described("used");
+  sleep_ms(1);
+  __asm__ volatile(".byte 0xc4, 0xe2, 0x7a, 0x4b, 0x04, 0x16" : : "S"(out), "d"(row) : "memory");
+  __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0");
+  say("kept %d", memcmp(in, out, sizeof in) == 0);
+}
+
+/* The distance from the frame's address to the one that the `syscall` instruction has left; -1 if other flags are there. */
+static long behind;
+static void compare_registers(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+  behind = registers[REG_R11] == registers[REG_EFL] ? registers[REG_RCX] - registers[REG_RIP] : -1;
+}
+
+/* The `syscall` instruction puts the address behind it and the flags into two registers. */
+CASE(registers_after_a_call) {
+  install(SIGUSR1, compare_registers, 0);
+  raise(SIGUSR1);
+  say("of the library: %ld", behind);
+  long self = getpid(), answer;
+  __asm__ volatile("syscall" : "=a"(answer) : "a"(SYS_kill), "D"(self), "S"(SIGUSR1) : "rcx", "r11", "memory");
+  say("of the program: %ld", behind);
+}
+
+/* A call that starts over: the address is that of the instruction again. Ticks come until one of them, at most the tenth, has
+ * found the wait: the first may come before it. */
+static int restarted[2];
+static void compare_after_restart(int signal, siginfo_t *info, void *context) {
+  enum { SYSCALL = 2, TICKS = 10 };
+  static int ticks;
+  static bool is_over;
+  if (is_over) return;
+  compare_registers(signal, info, context);
+  is_over = behind == SYSCALL || ++ticks == TICKS;
+  if (is_over) must(write(restarted[1], "x", 1) == 1);
+}
+
+CASE(registers_of_a_call_that_restarts) {
+  install(SIGALRM, compare_after_restart, SA_RESTART);
+  need(pipe(restarted) == 0);
+  struct itimerval often = {.it_interval.tv_usec = 20000, .it_value.tv_usec = 20000}, never = {0};
+  need(setitimer(ITIMER_REAL, &often, NULL) == 0);
+  char byte;
+  ssize_t got = read(restarted[0], &byte, 1);
+  need(setitimer(ITIMER_REAL, &never, NULL) == 0);
+  say("read %zd, %ld behind", got, behind);
+}
+
+static void ignore_it(int signal, siginfo_t *info, void *context) { (void)signal, (void)info, (void)context; }
+
+/* `iretq`, by which single steps go on, faults under this flag. */
+CASE(nested_task_flag) {
+  enum { TRAP = 0x100, NESTED = 0x4000 };
+  install(SIGTRAP, ignore_it, 0);
+  for (int trap = 0; trap <= TRAP; trap += TRAP) {
+    long answer, flags = 0x202 | NESTED | trap;
+    __asm__ volatile("push %[flags]\n popfq\n syscall\n pushfq\n pop %[flags]\n push $0x202\n popfq"
+                     : "=a"(answer), [flags] "+r"(flags) : "0"(SYS_getppid) : "rcx", "r11", "memory", "cc");
+    say("stepped %d, kept %d", trap != 0, (flags & (NESTED | TRAP)) == (NESTED | trap));
+  }
+}
+
 static void *own_alternate(void *unused) {
   (void)unused;
   stack_t old;
@@ -86,6 +198,18 @@ static sigjmp_buf jump;
 static void jump_out(int signal, siginfo_t *info, void *context) {
   note_it(signal, info, context);
   siglongjmp(jump, 1);
+}
+
+/* It leaves 64-bit mode, and nothing knows where it was made. Some processors do not have it there: SIGILL. */
+CASE(sysenter) {
+  use_alternate();
+  install(SIGSEGV, jump_out, SA_ONSTACK);
+  install(SIGILL, jump_out, SA_ONSTACK);
+  for (volatile int i = 0; i < 3; i++) {
+    seen = 0;
+    if (sigsetjmp(jump, 1) == 0) __asm__ volatile("xor %%ebp, %%ebp\n sysenter" : : "a"(SYS_getpid) : "memory");
+    say("signal %d", seen);
+  }
 }
 
 static volatile int *volatile low_address = (int *)16, *volatile strange_address = (int *)0x1234567812345678;
@@ -352,6 +476,36 @@ static void spoil_magic(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   *(uint32_t *)(state_of_frame(context) + 464) = 0;
 }
+static greg_t nowhere, back_at;
+static void go_nowhere(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info;
+  greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+  back_at = registers[REG_RIP];
+  registers[REG_RIP] = nowhere;
+}
+static void come_back(int signal, siginfo_t *info, void *context) {
+  ucontext_t *frame = context;
+  say("signal %d code %d address %p, there %d, SIGUSR1 blocked %d", signal, info->si_code, info->si_addr,
+      frame->uc_mcontext.gregs[REG_RIP] == nowhere, sigismember(&frame->uc_sigmask, SIGUSR1));
+  frame->uc_mcontext.gregs[REG_RIP] = back_at;
+}
+static void *return_nowhere(void *unused) {
+  static const greg_t places[] = {1L << 47, 1L << 62, -1L << 48, -1L << 47, -4096, -1};
+  for (int i = 0; i < COUNT(places); i++) {
+    nowhere = places[i];
+    raise(SIGUSR1);
+    say("back from %#llx", nowhere);
+  }
+  return unused;
+}
+CASE(a_frame_that_leads_out_of_user_space) {
+  struct sigaction leave = {.sa_sigaction = go_nowhere, .sa_flags = SA_SIGINFO};
+  struct sigaction stay = {.sa_sigaction = come_back, .sa_flags = SA_SIGINFO};
+  need(sigaction(SIGUSR1, &leave, NULL) == 0 && sigaction(SIGSEGV, &stay, NULL) == 0);
+  return_nowhere(NULL);
+  finish(start(return_nowhere, NULL));
+}
+
 CASE(reserved_bits_in_a_frame) {
   ends_by("mxcsr", spoil_mxcsr);
   ends_by("components", spoil_components);

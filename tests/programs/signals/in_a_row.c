@@ -16,6 +16,12 @@ static void count(int signal) {
   handled = handled + 1;
 }
 
+/* As glibc before 2.34 does in each program that is linked with its library for threads, in its own constructor. */
+static void handle_the_librarys(void) {
+  struct { void (*handler)(int); unsigned long flags; void (*restorer)(void); uint64_t mask; } action = {.handler = count};
+  need(syscall(SYS_rt_sigaction, 32, &action, NULL, 8) == 0 && syscall(SYS_rt_sigaction, 33, &action, NULL, 8) == 0);
+}
+
 static void in_a_row(void (*wait_once)(void)) {
   int ready[2];
   pipe(ready);
@@ -75,6 +81,10 @@ static void by_epoll(void) {
 }
 
 CASE(pause) { in_a_row(by_pause); }
+CASE(pause_with_an_older_library) {
+  handle_the_librarys();
+  in_a_row(by_pause);
+}
 CASE(nanosleep) { in_a_row(by_sleep); }
 CASE(poll) { in_a_row(by_poll); }
 CASE(select) { in_a_row(by_select); }

@@ -1,5 +1,6 @@
 /* The signals of faults, and 32 and 33, which the C library keeps for itself, when another process sends them. */
 #include "../check.h"
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -121,6 +122,38 @@ CASE(many_in_a_row) {
   for (int i = 0; i < 50; i++) need(kill(child, SIGSEGV) == 0 && kill(child, SIGBUS) == 0 && kill(child, 33) == 0);
   kill(child, SIGTERM);
   say_end("then", SIGTERM, child);
+}
+
+enum { SENT = 20 };
+static volatile sig_atomic_t received, total;
+static int all_came[2];
+static void add(int signal, siginfo_t *info, void *frame) {
+  (void)signal, (void)frame;
+  total = total + info->si_value.sival_int;
+  received = received + 1;
+  if (received == SENT) need(write(all_came[1], "a", 1) == 1);
+}
+static void sleep_a_bit(void) { sleep_ms(1); }
+static void read_a_byte(void) {
+  char byte;
+  read(all_came[0], &byte, 1);
+}
+static void poll_it(void) { poll(&(struct pollfd){all_came[0], POLLIN, 0}, 1, -1); }
+static void (*const waits[])(void) = {sleep_a_bit, read_a_byte, poll_it};
+static void add_them(int how) {
+  need(pipe(all_came) == 0);
+  set_action(32, add), set_action(33, add);
+  need(write(ready[1], "r", 1) == 1);
+  while (received < SENT) waits[how]();
+  _exit(total);
+}
+/* They queue: none merges with another, wherever the only thread of a process waits. */
+CASE(queued_while_it_waits) {
+  for (int how = 0; how < COUNT(waits); how++) {
+    pid_t child = child_that(add_them, how);
+    for (int i = 0; i < SENT / 2; i++) need(send_value(child, 32, i) == 0 && send_value(child, 33, 2 * i) == 0);
+    say_end("waited", how, child);
+  }
 }
 
 static int wait_for(int signal, siginfo_t *info) {

@@ -50,3 +50,16 @@ CASE(handled_and_taken_away) { stop_for(SIGUSR1, note_it, false); }
 CASE(ignored_ones) { stop_for(SIGUSR2, SIG_IGN, true); }
 CASE(ignored_by_default) { stop_for(SIGURG, SIG_DFL, true); }
 CASE(real_time) { stop_for(SIGRTMIN + 1, note_it, true); }
+
+/* No tracer is asked. */
+CASE(killed_by_itself) {
+  pid_t child = fork();
+  if (child == 0) {
+    need(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+    kill(getpid(), SIGKILL);
+    _exit(1);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("signaled %d by %d", WIFSIGNALED(status), WTERMSIG(status));
+}

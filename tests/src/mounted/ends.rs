@@ -127,6 +127,31 @@ pub fn unmounting() -> Result<(), String> {
     if status.code() == Some(127) { Ok(()) } else { Err(format!("a command that is not there: {status}")) }
 }
 
+/// Unmounted as soon as the mount exists, mostly before its server has read the kernel's first request: that is an end
+/// like any other.
+///
+/// # Errors
+/// The server's status.
+pub fn unmounted_at_once() -> Result<(), String> {
+    const TIMES: usize = 10;
+    let room = Room::new()?;
+    let folder = room.mount();
+    for time in 0..TIMES {
+        let mut command = room.entresol()?;
+        let mut server = command.args(["mount", "--foreground"]).arg(&folder).spawn().map_err(|e| e.to_string())?;
+        while unmount(&folder, UnmountFlags::DETACH).is_err() {
+            if let Some(status) = server.try_wait().map_err(|e| e.to_string())? {
+                return Err(format!("the server ended by itself: {status}"));
+            }
+        }
+        let status = server.wait().map_err(|e| e.to_string())?;
+        if !status.success() {
+            return Err(format!("unmounted for the {time}th time: {status}"));
+        }
+    }
+    Ok(())
+}
+
 /// Whoever served the last mount ends late, unmounted by somebody else or asked to end: the next mount at its place stays.
 ///
 /// # Errors

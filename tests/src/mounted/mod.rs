@@ -30,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
     let util = package("util-linux", "setpriv");
     type Body = fn() -> Result<(), String>;
     let spaces = Requirement::Namespaces;
-    let all: [(&str, Vec<Requirement>, Body); 15] = [
+    let all: [(&str, Vec<Requirement>, Body); 16] = [
         ("mount/ps", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::ps),
         ("mount/top", vec![fuse.clone(), spaces.clone(), procps.clone()], tools::top),
         ("mount/pgrep", vec![fuse.clone(), spaces.clone(), procps], tools::pgrep),
@@ -52,6 +52,7 @@ pub fn trials() -> Vec<Trial> {
         ("mount/forged-pages", vec![fuse.clone()], forged::pages),
         ("mount/the-dead", vec![fuse.clone()], ends::dead),
         ("mount/unmounting", vec![fuse.clone(), spaces.clone()], ends::unmounting),
+        ("mount/unmounted-at-once", vec![fuse.clone(), root.clone()], ends::unmounted_at_once),
         ("mount/mounted-again", vec![fuse, root.clone()], ends::mounted_again),
         ("mount/without-fuse", vec![spaces, root, util], ends::without_fuse),
     ];

@@ -7,6 +7,11 @@ use chaos::Spec;
 use clap::Args;
 use simulate::Shard;
 
+/// The number of memory accesses that become scheduling points.
+const PLACES: u16 = 16;
+/// A race shows only if both of its accesses are places, or one of them and a change of the value.
+const PLACES_FOR_RACES: u16 = 128;
+
 /// `entresol chaos`.
 #[derive(Debug, Args)]
 #[command(
@@ -24,9 +29,11 @@ use simulate::Shard;
         entresol chaos --strategy random --seed 7 -- ./test other schedules\n  \
         entresol chaos --strategy dfs:2 -- ./test           every schedule with at most two switches\n  \
         entresol chaos --fail-if 'grep -q lost' -- ./test   a failure is what this command finds in the output\n  \
+        entresol chaos --races -- ./test                    lists the data races that these runs show\n  \
         entresol chaos --shard 0/4 --junit r.xml -- ./test  a quarter of them, with a report for CI\n  \
         entresol chaos --replay chaos.json                  the failing run again\n  \
-        entresol chaos --bisect chaos.json                  the fewest switches that it needs, and where they are"
+        entresol chaos --bisect chaos.json                  the fewest switches that it needs, and where they are\n  \
+        entresol chaos --bisect chaos.json --html why.html  the same as a page, with a timeline and source lines"
 )]
 pub struct ChaosArguments {
     /// How many schedules are tried at most
@@ -42,15 +49,20 @@ pub struct ChaosArguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
     /// How the next thread is chosen: pct:D (priorities that change at D - 1 random moments), surw (every order of some events is
-    /// as likely), random (each thread is), or dfs:C (every schedule with at most C switches, those with the fewest first)
-    #[arg(long, value_name = "NAME", default_value = "pct:3", value_parser = strategy)]
+    /// as likely), random (each thread is), several of these with commas between them (by turns), or dfs:C (every schedule with at
+    /// most C switches, those with the fewest first)
+    #[arg(long, value_name = "NAME", default_value = "pct:3,surw", value_parser = strategy)]
     pub strategy: Way,
     /// The seed of the first run; each further run has the next one
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// How many memory accesses in the program's own code become scheduling points, different ones in each run
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(..=4096))]
-    pub places: u16,
+    /// How many memory accesses in the program's own code become scheduling points, different ones in each run [default: 16,
+    /// with --races 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=4096))]
+    pub places: Option<u16>,
+    /// Report data races between these accesses, too, and go on after each
+    #[arg(long, conflicts_with_all = ["replay", "bisect"])]
+    pub races: bool,
     /// Seconds of real time that one run may take
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub timeout: u64,
@@ -66,22 +78,35 @@ pub struct ChaosArguments {
     /// Write what was found to this file as JSON
     #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
     pub json: Option<PathBuf>,
+    /// Write a page that explains a repeated or reduced schedule: its timeline, and where its threads were at each switch
+    #[arg(long, value_name = "FILE", requires = "again", value_hint = clap::ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Write the timeline of a repeated or reduced schedule to a file for ui.perfetto.dev
+    #[arg(long, value_name = "FILE", requires = "again", value_hint = clap::ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
     /// Repeat the schedule in this file
-    #[arg(long, value_name = "FILE", conflicts_with = "bisect", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", group = "again", value_hint = clap::ValueHint::FilePath)]
     pub replay: Option<PathBuf>,
     /// Find the fewest switches of the schedule in this file that still make the program fail
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", group = "again", value_hint = clap::ValueHint::FilePath)]
     pub bisect: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required_unless_present_any = ["replay", "bisect"], trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
+impl ChaosArguments {
+    /// How many memory accesses become scheduling points.
+    pub fn places(&self) -> u16 {
+        self.places.unwrap_or(if self.races { PLACES_FOR_RACES } else { PLACES })
+    }
+}
+
 /// How schedules are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Each by its seed.
-    Drawn(Spec),
+    /// Each by its seed, by these strategies in turn; there is at least one.
+    Drawn(Vec<Spec>),
     /// All with at most so many switches.
     Search(u32),
 }
@@ -92,6 +117,10 @@ fn strategy(text: &str) -> Result<Way, String> {
         Some(("dfs", bound)) => bound.parse().ok().filter(|bound| (1..=100).contains(bound)),
         _ => None,
     };
-    let way = bound.map(Way::Search).or_else(|| Spec::parse(text).map(Way::Drawn));
-    way.ok_or_else(|| "it is one of random, pct:1 to pct:100, surw, dfs:1 to dfs:100, plain".to_owned())
+    let drawn = || text.split(',').map(Spec::parse).collect::<Option<_>>().map(Way::Drawn);
+    let way = bound.map(Way::Search).or_else(drawn);
+    way.ok_or_else(|| {
+        "it is one of random, pct:1 to pct:100, surw, plain, several of them as in pct:3,surw, or dfs:1 to dfs:100"
+            .to_owned()
+    })
 }

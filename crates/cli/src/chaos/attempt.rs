@@ -1,5 +1,6 @@
 //! One controlled run: a child process, the log that it shares with us, and how it ended.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -10,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use chaos::log::State;
-use chaos::{Census, Expected, Log, Spec, Switch};
+use chaos::races::Pair;
+use chaos::{Census, Expected, Log, Spec, Switch, Turn};
 use sync::atomic::AtomicU64;
 
-use super::report::{self, Stack};
+use super::races::{self, Seen};
+use super::stacks::{Modules, Stack};
 use crate::args::{Controlled, RunArguments};
 use crate::run;
 
@@ -21,6 +24,8 @@ use crate::run;
 const SWITCHES_MAX: usize = 1 << 20;
 /// So many switches are kept that a run could have made.
 const POSSIBLE_MAX: usize = 1 << 18;
+/// The number of turns of a run that are kept.
+const TURNS_MAX: usize = 1 << 18;
 /// The most output of a run that is kept.
 const OUTPUT_MAX: u64 = 1 << 20;
 
@@ -39,7 +44,23 @@ pub enum End {
     Deadlock,
     /// It did not end in time.
     Hang,
+    /// It has come to the race at which it was to end.
+    Race,
 }
+
+/// Which races a run looks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Races {
+    /// None.
+    Off,
+    /// All but these.
+    All(Vec<Pair>),
+    /// This one, which ends the run.
+    Until(Pair),
+}
+
+/// A choice: the turn, counted from 1, and how many choices of that turn come before.
+pub type Stop = (u64, u64);
 
 /// A run to be made.
 #[derive(Clone, Debug)]
@@ -54,8 +75,8 @@ pub struct Plan<'a> {
     pub patience: u64,
     /// Whether the run says which switches it could have made after these.
     pub asks: bool,
-    /// The switch at which the stacks of its threads are read and the run ends, counted from 1; 0: none.
-    pub stop: u64,
+    /// The choices at which the stacks of its threads are read, in ascending order.
+    pub stops: &'a [Stop],
     /// Drawn from this seed.
     pub seed: u64,
     /// Expectations from earlier runs.
@@ -64,6 +85,8 @@ pub struct Plan<'a> {
     pub epoch: u64,
     /// How many accesses become scheduling points.
     pub places: u16,
+    /// Which races it looks for.
+    pub races: Races,
     /// How long it may take.
     pub timeout: Duration,
     /// See [`End::Found`].
@@ -93,8 +116,16 @@ pub struct Outcome {
     pub possible: Vec<Switch>,
     /// Whether these are all of them.
     pub knows_all: bool,
+    /// Its turns.
+    pub turns: Vec<Turn>,
+    /// The stacks of its threads at each stop that it reached.
+    pub seen: Vec<Vec<Stack>>,
     /// The stacks of its threads at its end, if they were read.
     pub stacks: Vec<Stack>,
+    /// The races that it has shown.
+    pub races: Vec<Seen>,
+    /// Their places, and those of what seemed to be one.
+    pub pairs: Vec<Pair>,
     /// What it wrote.
     pub output: Vec<u8>,
 }
@@ -106,6 +137,7 @@ pub struct Room {
     words: &'static [AtomicU64],
     output: File,
     running: Option<Running>,
+    modules: Modules,
 }
 
 #[derive(Debug)]
@@ -116,13 +148,22 @@ struct Running {
     fail_if: Option<String>,
     /// Its threads when a signal was about to end it.
     dying: Vec<Stack>,
+    /// The stops that are still to come.
+    stops: VecDeque<Stop>,
+    /// Its threads at those that it has reached.
+    seen: Vec<Vec<Stack>>,
+    races: Races,
+    /// The races so far.
+    raced: Vec<Seen>,
+    /// As in [`Outcome`].
+    pairs: Vec<Pair>,
 }
 
 impl Room {
     /// Room in memory without a name, of which nothing stays behind however this process ends.
     pub fn new() -> anyhow::Result<Room> {
         let file = in_memory(c"entresol-chaos-log").context("no room for the log of a run")?;
-        let len = Log::len(SWITCHES_MAX, SWITCHES_MAX + POSSIBLE_MAX);
+        let len = Log::len(SWITCHES_MAX, SWITCHES_MAX + POSSIBLE_MAX + TURNS_MAX);
         file.set_len(8 * len as u64).context("no room for the log of a run")?;
         // SAFETY: a new mapping of a file of ours, of its length.
         let at = unsafe {
@@ -139,7 +180,7 @@ impl Room {
         // SAFETY: mapped just now and never unmapped; all accesses are atomic.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len) };
         let output = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
-        Ok(Room { log: file, words, output, running: None })
+        Ok(Room { log: file, words, output, running: None, modules: Modules::default() })
     }
 
     fn log(&self) -> Log<'static> {
@@ -150,9 +191,14 @@ impl Room {
     pub fn begin(&mut self, plan: &Plan<'_>) -> anyhow::Result<()> {
         let log = self.log();
         log.prepare(plan.switches);
-        log.set_stop(plan.stop);
+        let mut stops: VecDeque<Stop> = plan.stops.iter().copied().collect();
+        stop_at(&log, stops.pop_front());
+        log.set_keep_turns(TURNS_MAX as u64);
         log.set_expected(&plan.expected);
         log.set_patience(plan.patience);
+        if let Races::All(known) = &plan.races {
+            log.set_known(known);
+        }
         log.set_keep(if plan.asks { POSSIBLE_MAX as u64 } else { 0 });
         self.output.set_len(0)?;
         self.output.rewind()?;
@@ -173,7 +219,18 @@ impl Room {
         // SAFETY: made just now, and nobody else's.
         let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
         let until = Instant::now() + plan.timeout;
-        self.running = Some(Running { pid, handle, until, fail_if: plan.fail_if.map(str::to_owned), dying: vec![] });
+        self.running = Some(Running {
+            pid,
+            handle,
+            until,
+            fail_if: plan.fail_if.map(str::to_owned),
+            dying: vec![],
+            stops,
+            seen: vec![],
+            races: plan.races.clone(),
+            raced: vec![],
+            pairs: vec![],
+        });
         Ok(())
     }
 
@@ -186,6 +243,7 @@ impl Room {
                 seed: plan.seed,
                 epoch: plan.epoch,
                 places: plan.places,
+                races: plan.races != Races::Off,
             }),
             ..RunArguments::one_cpu(plan.command.to_vec())
         }
@@ -212,6 +270,13 @@ impl Room {
         self.running.as_ref().map(|running| running.handle.as_raw_fd())
     }
 
+    /// Gives the run more time.
+    pub fn prolong(&mut self, by: Duration) {
+        if let Some(running) = &mut self.running {
+            running.until += by;
+        }
+    }
+
     /// The outcome, if the run has ended or must end now.
     pub fn look(&mut self) -> anyhow::Result<Option<Outcome>> {
         let log = self.log();
@@ -228,16 +293,33 @@ impl Room {
         }
         let why = match log.state() {
             State::Stuck => End::Deadlock,
-            State::Stopped => End::Passed,
-            State::Dying => {
-                running.dying = report::stacks(pid, &log);
+            State::Stopped => {
+                let began = Instant::now();
+                running.seen.push(self.modules.stacks(pid, &log, true));
+                running.until += began.elapsed();
+                stop_at(&log, running.stops.pop_front());
                 log.set_state(State::Running);
                 return Ok(None);
+            }
+            State::Dying => {
+                running.dying = self.modules.stacks(pid, &log, true);
+                log.set_state(State::Running);
+                return Ok(None);
+            }
+            State::Raced => {
+                let ends = running.races == Races::Until(log.race().pair());
+                running.see_race(&mut self.modules, &log);
+                if !ends {
+                    log.set_state(State::Running);
+                    return Ok(None);
+                }
+                end(pid);
+                return self.finish(|_, _| Ok(End::Race), vec![]).map(Some);
             }
             _ if Instant::now() >= running.until => End::Hang,
             _ => return Ok(None),
         };
-        let stacks = report::stacks(pid, &log);
+        let stacks = self.modules.stacks(pid, &log, why != End::Hang);
         end(pid);
         self.finish(|_, _| Ok(why), stacks).map(Some)
     }
@@ -248,13 +330,16 @@ impl Room {
         stacks: Vec<Stack>,
     ) -> anyhow::Result<Outcome> {
         let running = self.running.take();
+        let fail_if = running.as_ref().and_then(|running| running.fail_if.clone());
+        let (seen, races, pairs) =
+            running.map(|running| (running.seen, running.raced, running.pairs)).unwrap_or_default();
         let mut output = Vec::new();
         self.output.rewind()?;
         Read::by_ref(&mut self.output).take(OUTPUT_MAX).read_to_end(&mut output)?;
         let log = self.log();
         let (possible, knows_all) = log.could();
         Ok(Outcome {
-            end: why(&output, running.as_ref().and_then(|running| running.fail_if.as_deref()))?,
+            end: why(&output, fail_if.as_deref())?,
             switches: log.made(),
             is_complete: log.is_complete(),
             points: log.points(),
@@ -264,7 +349,11 @@ impl Room {
             census: log.counted(),
             possible,
             knows_all,
+            turns: log.taken_turns(),
+            seen,
             stacks,
+            races,
+            pairs,
             output,
         })
     }
@@ -279,6 +368,12 @@ impl Room {
             wait_for(&[self.handle().unwrap_or(-1)]);
         }
     }
+}
+
+fn stop_at(log: &Log<'_>, stop: Option<Stop>) {
+    let (turn, after) = stop.unwrap_or_default();
+    log.set_after(after);
+    log.set_stop(turn);
 }
 
 /// Frees the memory of the output that is not kept. The program's file offset is unchanged, and none of its writes
@@ -298,6 +393,24 @@ fn in_memory(name: &CStr) -> io::Result<File> {
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     // SAFETY: made just now, and nobody else's.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { File::from_raw_fd(fd) }) }
+}
+
+impl Running {
+    /// The run has shown a race and waits: that is no time of its own.
+    fn see_race(&mut self, modules: &mut Modules, log: &Log<'_>) {
+        let (began, race) = (Instant::now(), log.race());
+        let wanted = match &self.races {
+            Races::Off => false,
+            // The run knows only as many as its log has room for.
+            Races::All(known) => !known.contains(&race.pair()),
+            Races::Until(pair) => race.pair() == *pair,
+        };
+        if wanted {
+            self.pairs.push(race.pair());
+            self.raced.extend(races::describe(self.pid, modules, log));
+        }
+        self.until += began.elapsed();
+    }
 }
 
 impl Drop for Room {

@@ -3,20 +3,21 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use chaos::Switch;
 
 use super::args::ChaosArguments;
-use super::attempt::{Plan, Room};
-use super::{STATUS_FAILED, STATUS_OTHERWISE, recording, repeat, report};
+use super::attempt::Room;
+use super::explanation::{self, Files, text};
+use super::{STATUS_FAILED, STATUS_OTHERWISE, recording, repeat, report, shorter};
 use tool::{say, style};
 
-/// Not more runs than this.
-const RUNS_MAX: usize = 2000;
+/// The number of runs at most: for leaving out switches, and for the search for fewer.
+pub const RUNS_MAX: usize = 2000;
 
 /// Reduces the schedule in the file.
 pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let mut recording = repeat::read(request, file)?;
     recording::check(&recording.command, &request.output)?;
+    let files = Files::begin(request)?;
     let mut room = Room::new()?;
     let again = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
     if again.end != recording.end {
@@ -38,6 +39,9 @@ pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     if let Some(why) = broken {
         return Err(why);
     }
+    let (other, more) = shorter::search(&mut room, &recording, &least, request.timeout)?;
+    let how = if other.is_some() { "enough, in another schedule" } else { "needed" };
+    let (least, runs) = (other.unwrap_or(least), runs + more);
     // Drops switches that were no longer reached.
     let last = room.attempt(&recording.plan(&least, request.timeout))?;
     ensure!(
@@ -46,26 +50,11 @@ pub fn bisect(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     );
     recording.switches = last.switches.clone();
     recording.write(&request.output)?;
-    say!("{} of {} switches are needed ({runs} runs):", recording.switches.len(), all.len())?;
-    for (i, switch) in recording.switches.iter().enumerate() {
-        let plan = Plan { stop: i as u64 + 1, ..recording.plan(&recording.switches, request.timeout) };
-        let stopped = room.attempt(&plan)?;
-        show(i + 1, switch, &stopped.stacks)?;
-    }
-    report::tell(&last)?;
+    let told = explanation::explain(&mut room, &recording, last, request.timeout)?;
+    say!("{} of {} switches are {how} ({runs} runs):\n", recording.switches.len(), all.len())?;
+    text::lines(&told).iter().try_for_each(|line| say!("{line}"))?;
+    report::tell(&told.outcome)?;
+    files.write(&told)?;
     style::remark(&format!("the reduced schedule is in {}", request.output.display()));
     Ok(STATUS_FAILED)
-}
-
-fn show(number: usize, switch: &Switch, stacks: &[report::Stack]) -> std::io::Result<()> {
-    let described = |thread: u32| match stacks.iter().find(|stack| stack.thread == Some(thread)) {
-        Some(stack) => stack.title(),
-        None => format!("thread {thread}"),
-    };
-    let how = if switch.spins { "computes for long or waits in a loop" } else { "stops here" };
-    say!("\n{number}. {} {how}, and {} runs:", described(switch.last), described(switch.to))?;
-    match stacks.iter().find(|stack| stack.thread == Some(switch.last)) {
-        Some(stack) if !stack.frames.is_empty() => stack.frames.iter().try_for_each(|line| say!("       {line}")),
-        _ => say!("       {:#x}", switch.place),
-    }
 }

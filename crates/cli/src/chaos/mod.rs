@@ -3,20 +3,29 @@
 //! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit.
 //! - `explore` makes many, several at a time, and stops at the first failure; `schedules` says which.
 //! - `recording` is the file that holds a failing schedule; `repeat` repeats it; `bisect` leaves out what it does not need.
-//! - `report` says how a run ended, with the stacks of its threads, and `waits` for whom they wait; `results` writes it for
-//!   other programs.
+//! - `stacks` reads where the threads of a run are, and `waits` for whom they wait; `frames` shows a stack in a few lines, with
+//!   those of its `source`.
+//! - `races` describes the data races that a run has shown.
+//! - `report` says how a run ended, and `results` writes it for other programs.
+//! - `explanation` says of each switch of a schedule who was stopped where and who ran instead: as text, page and trace.
 //!
 //! Which thread runs next is decided in the program's process, by crate `chaos`.
 
 pub mod args;
 mod attempt;
 mod bisect;
+mod explanation;
 mod explore;
+mod frames;
+mod races;
 mod recording;
 mod repeat;
 mod report;
 mod results;
 mod schedules;
+mod shorter;
+mod source;
+mod stacks;
 mod waits;
 
 use args::ChaosArguments;

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use chaos::races::Pair;
 use chaos::{Expected, Switch};
 use serde_json::{Value, json};
 
-use super::attempt::{End, Outcome, Plan};
+use super::attempt::{End, Outcome, Plan, Races};
+use super::races::Seen;
 
 /// The version of the form.
 const VERSION: u64 = 2;
@@ -35,6 +37,8 @@ pub struct Recording {
     pub fail_if: Option<String>,
     /// How the run ended.
     pub end: End,
+    /// The race that it is to show, if that is its end.
+    pub race: Option<Pair>,
     /// The choices that were not plain.
     pub switches: Vec<Switch>,
 }
@@ -50,8 +54,16 @@ impl Recording {
             places: plan.places,
             fail_if: plan.fail_if.map(str::to_owned),
             end: outcome.end.clone(),
+            race: None,
             switches: outcome.switches.clone(),
         })
+    }
+
+    /// The recording of a run up to a race. `None` if not all of its switches have been kept.
+    pub fn up_to(plan: &Plan<'_>, outcome: &Outcome, seen: &Seen) -> anyhow::Result<Option<Recording>> {
+        let Some(switches) = outcome.switches.get(..seen.switches) else { return Ok(None) };
+        let (end, race, switches) = (End::Race, Some(seen.race.pair()), switches.to_vec());
+        Ok(Some(Recording { end, race, switches, ..Recording::new(plan, outcome)? }))
     }
 
     /// The plan to repeat these switches of it.
@@ -62,11 +74,12 @@ impl Recording {
             switches,
             patience: PATIENCE,
             asks: false,
-            stop: 0,
+            stops: &[],
             seed: self.seed,
             expected: Expected::default(),
             epoch: self.epoch,
             places: self.places,
+            races: self.race.map_or(Races::Off, Races::Until),
             timeout: Duration::from_secs(timeout),
             fail_if: self.fail_if.as_deref(),
         }
@@ -93,6 +106,7 @@ impl Recording {
             "places": self.places,
             "fail_if": self.fail_if,
             "end": write_end(&self.end),
+            "race": self.race.map(|pair| pair.map(|place| format!("{place:#x}"))),
             "switches": self.switches.iter().map(write_switch).collect::<Vec<_>>(),
         });
         fs::write(file, format!("{value:#}\n")).with_context(|| format!("cannot write {}", file.display()))
@@ -161,6 +175,7 @@ fn parse(value: &Value) -> Option<Recording> {
         places: number(&value["places"])?.try_into().ok()?,
         fail_if: text(&value["fail_if"]),
         end: read_end(value["end"].as_str()?)?,
+        race: hex(&value["race"][0]).zip(hex(&value["race"][1])).map(|(a, b)| [a, b]),
         switches: value["switches"].as_array()?.iter().map(switch).collect::<Option<_>>()?,
     })
 }
@@ -174,6 +189,7 @@ pub fn write_end(end: &End) -> String {
         End::Found => "found".to_owned(),
         End::Deadlock => "deadlock".to_owned(),
         End::Hang => "hang".to_owned(),
+        End::Race => "race".to_owned(),
     }
 }
 
@@ -185,6 +201,7 @@ fn read_end(text: &str) -> Option<End> {
         None if text == "found" => End::Found,
         None if text == "deadlock" => End::Deadlock,
         None if text == "hang" => End::Hang,
+        None if text == "race" => End::Race,
         _ => return None,
     })
 }
@@ -208,7 +225,8 @@ mod tests {
     fn a_schedule_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("x.json");
-        for end in [End::Crash(11), End::Status(3), End::Found, End::Deadlock, End::Hang, End::Passed] {
+        for end in [End::Crash(11), End::Status(3), End::Found, End::Deadlock, End::Hang, End::Race, End::Passed] {
+            let race = (end == End::Race).then_some([0, u64::MAX]);
             let recording = Recording {
                 command: vec!["/bin/true".into(), "-x".into()],
                 program: identify(&["/bin/true".into()]).unwrap(),
@@ -217,6 +235,7 @@ mod tests {
                 places: 16,
                 fail_if: Some("grep x".to_owned()),
                 end,
+                race,
                 switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, spins: true, place: u64::MAX }],
             };
             recording.write(&file).unwrap();
@@ -241,6 +260,7 @@ mod tests {
             places: 1,
             fail_if: None,
             end: End::Hang,
+            race: None,
             switches: vec![],
         };
         fs::write(&file, "other").unwrap();

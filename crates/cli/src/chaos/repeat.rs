@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::args::ChaosArguments;
 use super::attempt::{End, Room};
+use super::explanation::{self, Files};
+use super::races::Found;
 use super::recording::Recording;
 use super::results::Results;
 use super::{STATUS_FAILED, STATUS_OTHERWISE, report};
@@ -13,11 +15,20 @@ use tool::style;
 pub fn repeat(request: &ChaosArguments, file: &Path) -> anyhow::Result<i32> {
     let recording = read(request, file)?;
     let results = Results::begin(request, &recording.command)?;
+    let files = Files::begin(request)?;
     let mut room = Room::new()?;
     let outcome = room.attempt(&recording.plan(&recording.switches, request.timeout))?;
     let told = report::tell(&outcome);
-    results.write(1, 1, (outcome.end != End::Passed).then_some((recording.seed, &outcome)))?;
+    let races: Vec<Found> = outcome
+        .races
+        .iter()
+        .map(|seen| Found { seen: seen.clone(), seed: recording.seed, file: Some(file.to_owned()) })
+        .collect();
+    results.write(1, 1, (outcome.end != End::Passed).then_some((recording.seed, &outcome)), &races)?;
     told?;
+    if files.are_wanted() {
+        files.write(&explanation::explain(&mut room, &recording, outcome.clone(), request.timeout)?)?;
+    }
     if outcome.end == recording.end {
         return Ok(STATUS_FAILED);
     }

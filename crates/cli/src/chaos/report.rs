@@ -1,88 +1,13 @@
 //! How a run ended, for the user.
 
-use std::collections::HashMap;
-
-use chaos::Log;
-use profile::modules::Module;
-use state::Place;
 use tool::{say, style};
-use watch::stack::Frame;
-use watch::{fetch, stack};
 
 use super::attempt::{End, Outcome};
+use super::frames;
+use super::races::Seen;
+use super::source::Sources;
+use super::stacks::Stack;
 use super::waits::{self, On};
-
-/// A thread of a run whose stacks were read.
-#[derive(Clone, Debug)]
-pub struct Stack {
-    /// Its number, if it has one.
-    pub thread: Option<u32>,
-    /// Its id.
-    tid: i32,
-    name: String,
-    /// What it waits for.
-    waits: Option<&'static str>,
-    /// The thread that it waits for, if known.
-    on: Option<On>,
-    /// Its functions, the innermost first.
-    pub frames: Vec<String>,
-}
-
-impl Stack {
-    /// The thread in a few words.
-    pub fn title(&self) -> String {
-        let number = self.thread.map_or_else(|| format!("thread with id {}", self.tid), |n| format!("thread {n}"));
-        format!("{number} ({})", self.name)
-    }
-}
-
-/// The threads of a run that waits for this command. Empty, with a remark, if they cannot be read.
-pub fn stacks(pid: i32, log: &Log<'_>) -> Vec<Stack> {
-    let looked = fetch::one(pid).map_err(anyhow::Error::from).and_then(|watched| {
-        let frames = stack::of(&watched)?;
-        Ok((watched, frames))
-    });
-    let (watched, frames) = match looked {
-        Ok(looked) => looked,
-        Err(why) => {
-            style::remark(&format!("its threads cannot be shown: {why:#}"));
-            return vec![];
-        }
-    };
-    let mut sources = Sources::default();
-    let (tids, waited) = (log.tids(), waits::of(&watched));
-    let threads = watched.snapshot.threads.iter().zip(frames).zip(waited);
-    let described = threads.map(|((thread, frames), on)| Stack {
-        thread: tids.iter().position(|&tid| tid == thread.tid).map(|at| at as u32),
-        tid: thread.tid,
-        name: watch::printable(thread.name()),
-        waits: (thread.place == Place::Waiting).then(|| thread.wait.name()),
-        on,
-        frames: frames.iter().map(|frame| sources.describe(frame)).collect(),
-    });
-    let mut stacks: Vec<Stack> = described.collect();
-    stacks.sort_by_key(|stack| stack.thread);
-    stacks
-}
-
-/// The files that frames are in, with their debug information.
-#[derive(Default)]
-struct Sources(HashMap<String, Option<Module>>);
-
-impl Sources {
-    /// The frame with its line, if the file has debug information.
-    fn describe(&mut self, frame: &Frame) -> String {
-        if frame.file.is_empty() {
-            return frame.text.clone();
-        }
-        let module = self.0.entry(frame.file.clone()).or_insert_with(|| Module::load(&frame.file));
-        let place = module.as_ref().and_then(|module| module.frames(frame.address).into_iter().next());
-        match place.filter(|place| place.line > 0) {
-            Some(place) => format!("{} at {}:{}", frame.text, place.file, place.line),
-            None => frame.text.clone(),
-        }
-    }
-}
 
 /// The end in a few words.
 pub fn name(end: &End) -> String {
@@ -93,6 +18,7 @@ pub fn name(end: &End) -> String {
         End::Found => "the command of --fail-if succeeded".to_owned(),
         End::Deadlock => "deadlock: all its threads wait, and nothing can wake one".to_owned(),
         End::Hang => "it did not end in time".to_owned(),
+        End::Race => "it has come to a data race".to_owned(),
     }
 }
 
@@ -119,32 +45,47 @@ pub fn tell(outcome: &Outcome) -> std::io::Result<()> {
         outcome.points,
         outcome.switches.len()
     ));
-    threads(outcome).iter().try_for_each(|line| say!("{line}"))
+    threads(outcome).iter().chain(&race(outcome)).try_for_each(|line| say!("{line}"))
+}
+
+/// The race at which a run was to end, line by line.
+pub fn race(outcome: &Outcome) -> Vec<String> {
+    let shown = outcome.races.iter().filter(|_| outcome.end == End::Race);
+    shown.flat_map(Seen::lines).collect()
 }
 
 /// Where the threads of a run were at its end, and whether they wait for each other, line by line.
 pub fn threads(outcome: &Outcome) -> Vec<String> {
-    let title = |tid: i32| {
-        let found = outcome.stacks.iter().find(|stack| stack.tid == tid);
-        found.map_or_else(|| format!("thread with id {tid}"), Stack::title)
-    };
-    let mut lines = vec![];
+    let (mut lines, mut sources) = (vec![], Sources::default());
     for stack in &outcome.stacks {
-        let waits = match (stack.on, stack.waits) {
-            (Some(On::Mutex(tid)), _) => format!(" waits for a mutex that {} holds", title(tid)),
-            (Some(On::End(tid)), _) => format!(" waits for the end of {}", title(tid)),
-            (None, Some(what)) => format!(" waits ({what})"),
-            (None, None) => String::new(),
-        };
-        lines.push(format!("{}{waits}:", stack.title()));
-        lines.extend(stack.frames.iter().map(|line| format!("    {line}")));
+        lines.push(format!("{}{}:", stack.title(), waits(outcome, stack)));
+        lines.extend(frames::lines(&stack.frames, &mut sources).iter().map(|line| format!("    {line}")));
     }
-    let waits: Vec<_> = outcome.stacks.iter().map(|stack| (stack.tid, stack.on.map(On::tid))).collect();
-    if let Some(circle) = waits::circle(&waits) {
-        let names: Vec<_> = circle.iter().chain(circle.first()).map(|&tid| title(tid)).collect();
-        lines.push(format!("They wait for each other: {}", names.join(" → ")));
-    }
+    lines.extend(circle(outcome));
     lines
+}
+
+/// What a thread waited for at the end.
+pub fn waits(outcome: &Outcome, stack: &Stack) -> String {
+    match (stack.on, stack.waits) {
+        (Some(On::Mutex(tid)), _) => format!(" waits for a mutex that {} holds", title(outcome, tid)),
+        (Some(On::End(tid)), _) => format!(" waits for the end of {}", title(outcome, tid)),
+        (None, Some(what)) => format!(" waits ({what})"),
+        (None, None) => String::new(),
+    }
+}
+
+/// The threads that wait for each other, if any do.
+pub fn circle(outcome: &Outcome) -> Option<String> {
+    let waits: Vec<_> = outcome.stacks.iter().map(|stack| (stack.tid, stack.on.map(On::tid))).collect();
+    let circle = waits::circle(&waits)?;
+    let names: Vec<_> = circle.iter().chain(circle.first()).map(|&tid| title(outcome, tid)).collect();
+    Some(format!("They wait for each other: {}", names.join(" → ")))
+}
+
+fn title(outcome: &Outcome, tid: i32) -> String {
+    let found = outcome.stacks.iter().find(|stack| stack.tid == tid);
+    found.map_or_else(|| format!("thread with id {tid}"), Stack::title)
 }
 
 /// Says what may be wrong with what was asked.

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::args::ChaosArguments;
 use super::attempt::Outcome;
+use super::races::{Found, Seen};
 use super::recording::write_end;
 use super::report;
 
@@ -37,23 +38,37 @@ impl<'a> Results<'a> {
     }
 
     /// Writes the files after `runs` runs with `schedules` different schedules.
-    pub fn write(&self, runs: u64, schedules: usize, failure: Option<Failure<'_>>) -> anyhow::Result<()> {
+    pub fn write(
+        &self,
+        runs: u64,
+        schedules: usize,
+        failure: Option<Failure<'_>>,
+        races: &[Found],
+    ) -> anyhow::Result<()> {
         if let Some(file) = &self.request.junit {
-            write(file, &self.junit(runs, schedules, failure)?)?;
+            write(file, self.junit(runs, schedules, failure, races)?)?;
         }
         if let Some(file) = &self.request.json {
-            write(file, &format!("{:#}\n", self.json(runs, schedules, failure)))?;
+            write(file, format!("{:#}\n", self.json(runs, schedules, failure, races)))?;
         }
         Ok(())
     }
 
     /// One test case, with the command's name.
-    fn junit(&self, runs: u64, schedules: usize, failure: Option<Failure<'_>>) -> anyhow::Result<String> {
+    fn junit(
+        &self,
+        runs: u64,
+        schedules: usize,
+        failure: Option<Failure<'_>>,
+        races: &[Found],
+    ) -> anyhow::Result<String> {
         let status = match failure {
+            None if !races.is_empty() => raced(races),
             None => TestCaseStatus::success(),
             Some((seed, outcome)) => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                let threads = report::threads(outcome).join("\n");
+                let all = outcome.races.iter().flat_map(Seen::lines);
+                let threads = report::threads(outcome).into_iter().chain(all).collect::<Vec<_>>().join("\n");
                 status.set_type(write_end(&outcome.end)).set_message(report::name(&outcome.end));
                 status.set_description(format!("seed {seed}, {} switches\n{threads}", outcome.switches.len()));
                 status
@@ -74,10 +89,11 @@ impl<'a> Results<'a> {
         report.to_string().context("no JUnit report can be made")
     }
 
-    fn json(&self, runs: u64, schedules: usize, failure: Option<Failure<'_>>) -> serde_json::Value {
+    fn json(&self, runs: u64, schedules: usize, failure: Option<Failure<'_>>, races: &[Found]) -> serde_json::Value {
         json!({
             "command": self.command,
-            "failed": failure.is_some(),
+            "failed": failure.is_some() || !races.is_empty(),
+            "races": races.iter().map(Found::json).collect::<Vec<_>>(),
             "runs": runs,
             "schedules": schedules,
             "seconds": self.began.elapsed().as_secs_f64(),
@@ -94,6 +110,16 @@ impl<'a> Results<'a> {
     }
 }
 
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+/// The test case if no run failed, but these races were found.
+fn raced(races: &[Found]) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    let lines = races.iter().flat_map(|found| [vec![format!("seed {}", found.seed)], found.seen.lines()].concat());
+    status.set_type("race").set_message(format!("{} data races", races.len()));
+    status.set_description(lines.collect::<Vec<_>>().join("\n"));
+    status
+}
+
+/// Writes a file, or says which it was.
+pub fn write(file: &Path, content: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    fs::write(file, content).with_context(|| format!("cannot write {}", file.display()))
 }

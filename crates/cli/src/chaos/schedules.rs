@@ -34,13 +34,13 @@ pub struct Schedules<'a> {
     limit: u64,
     /// The largest numbers that runs have had; `None` before the first has come back.
     had: Option<Expected>,
-    source: Source,
+    source: Source<'a>,
 }
 
 #[derive(Debug)]
-enum Source {
-    /// Each has its own seed.
-    Drawn(Spec),
+enum Source<'a> {
+    /// Each has its own seed, and these strategies take turns.
+    Drawn(&'a [Spec]),
     /// Each follows from those before.
     Search(Search),
 }
@@ -48,9 +48,9 @@ enum Source {
 impl<'a> Schedules<'a> {
     /// Those that were asked for. Without a `limit` on their number there may be no end.
     pub fn new(request: &'a ChaosArguments, limit: u64) -> anyhow::Result<Schedules<'a>> {
-        let source = match request.strategy {
-            Way::Drawn(spec) => Source::Drawn(spec),
-            Way::Search(bound) => {
+        let source = match &request.strategy {
+            Way::Drawn(specs) => Source::Drawn(specs),
+            &Way::Search(bound) => {
                 ensure!(
                     request.shard.is_none(),
                     "a search cannot be divided: leave out --shard, or use another --strategy"
@@ -67,8 +67,8 @@ impl<'a> Schedules<'a> {
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
         let first = || Expected { steps: STEPS, ..Expected::default() };
         let schedule = match &mut self.source {
-            Source::Drawn(spec) => Schedule {
-                strategy: Some(*spec),
+            Source::Drawn(specs) => Schedule {
+                strategy: Some(specs[(number % specs.len() as u64) as usize]),
                 switches: Vec::new(),
                 asks: false,
                 seed: self.request.seed.wrapping_add(number),

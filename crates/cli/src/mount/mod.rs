@@ -108,6 +108,7 @@ pub fn mount(request: &MountArguments) -> anyhow::Result<i32> {
     let ends = block_ends();
     let mounted = Mounted::new(tree, &options, &folder, request.allow_other)
         .map_err(|error| refusal::explain(&error, &folder))?;
+    let Some(mounted) = mounted else { return Ok(0) };
     if !request.foreground {
         into_background()?;
     }

@@ -131,7 +131,7 @@ impl Mapped {
         // SAFETY: the descriptor is ours; the host chooses the place.
         let at = unsafe {
             let whole = is_private(fd, uid) && (has_size(fd) || writable && syscall!(nr::FTRUNCATE, fd, SIZE) == 0);
-            if whole { syscall!(nr::MMAP, 0, SIZE, rights, MAP_SHARED, fd, 0) } else { -1 }
+            if whole { syscall!(nr::MMAP, os::hint(SIZE), SIZE, rights, MAP_SHARED, fd, 0) } else { -1 }
         };
         os::close(fd);
         (at > 0).then_some(Mapped { at: at as u64 })

@@ -126,10 +126,12 @@ impl Natives {
             let cause = if self.wishes.by_filter { "--catch=seccomp" } else { "--require" };
             let _ = writeln!(line, "entresol: {name} is not executed ({cause}): {why}");
         } else if says && is_first.unwrap_or(true) && !self.said.swap(true, Relaxed) {
+            // Whoever cannot reach the file says it although another process may have.
+            let once = if is_first.is_some() { "said once; " } else { "" };
             let _ = writeln!(
                 line,
-                "entresol: {name} runs natively, not under Entresol: {why} (said once; --require forbids it, --no-note \
-                 hides this)"
+                "entresol: {name} runs natively, not under Entresol: {why} ({once}--require forbids it, --no-note hides \
+                 this)"
             );
         }
         let line = line.as_bytes();

@@ -1,8 +1,8 @@
 //! `sched_*(2)` on threads of another process under Entresol (`abi::neighbour`).
 //!
 //! The asker proves by the process's mappings that it carries the image, and signals it through a pidfd. The asked
-//! process learns from the host who asks, and applies Linux's rule for that user (`check_same_owner`). Without an
-//! answer in time, the host makes the call, as it does for a native process.
+//! process learns from the host who asks, and applies Linux's rule for that user (`check_same_owner`). If it
+//! is stopped, or does not answer in time, the host makes the call, as it does for a native process.
 
 use crate::base::os::{self, nr};
 use crate::base::socket::{Peer, Socket};
@@ -12,10 +12,12 @@ use abi::{Errno, SigInfo, si_code};
 use arch::{base, syscall, user};
 use kernel::{Call, ELSEWHERE, Kernel, Machine};
 
-/// How long an answer may take, in milliseconds. Only a stopped process takes longer.
-const PATIENCE: u32 = 500;
-/// How long the service thread, once called, waits for the question, in milliseconds.
-const PATIENCE_OF_ASKED: u32 = 50;
+/// How long one side waits before it looks whether the other one can run at all, in milliseconds.
+const WAIT: u32 = 50;
+/// How often the asker waits: a busy host may not run the asked process for seconds.
+const WAITS: u32 = 200;
+/// How often the asked process's service thread does, which has other work. The asker has its question ready.
+const WAITS_OF_ASKED: u32 = 20;
 
 /// Makes the current thread's call about a thread of another process. `owner` says which process has taken an id.
 #[cold]
@@ -73,12 +75,13 @@ impl Asked {
             Some((number, Socket::listen(&neighbour::name(number))?))
         })?;
         self.signal(neighbour::value(number)).then_some(())?;
-        let socket = listener.accept(PATIENCE)?;
+        let socket = patiently(self.process, WAITS, || listener.accept(WAIT))?;
         // Any process can connect.
         let is_it = socket.peer().is_some_and(|peer| peer.process == self.process as i32);
+        (is_it && socket.send(&question.to_bytes())).then_some(())?;
         let mut bytes = [0; Answer::SIZE];
-        let answered = is_it && socket.send(&question.to_bytes()) && socket.receive(&mut bytes, PATIENCE);
-        answered.then(|| Answer::from_bytes(&bytes))
+        patiently(self.process, WAITS, || socket.receive(&mut bytes, WAIT).then_some(()))?;
+        Some(Answer::from_bytes(&bytes))
     }
 
     fn signal(&self, value: u64) -> bool {
@@ -95,6 +98,20 @@ impl Drop for Asked {
     fn drop(&mut self) {
         os::close(self.fd);
     }
+}
+
+/// Repeats `attempt` until it yields something, at most `attempts` times. Gives up when the process is stopped or gone.
+fn patiently<T>(process: u32, attempts: u32, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..attempts).map_while(|number| (number == 0 || may_run(process)).then(&mut attempt)).find_map(|got| got)
+}
+
+/// Whether that process is neither stopped nor gone.
+fn may_run(process: u32) -> bool {
+    let mut stat = [0; 512];
+    let stat = os::read_file(&path(process, b"stat"), &mut stat);
+    // The command's name stands in parentheses, and may contain some.
+    let state = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 2));
+    state.is_some_and(|state| !b"TtZX".contains(state))
 }
 
 /// Whether that process has the image's code mapped.
@@ -138,7 +155,8 @@ fn answer<M: Machine>(kernel: &Kernel<M>, socket: &Socket) -> Option<()> {
         return socket.send(&refused.to_bytes()).then_some(());
     }
     let mut bytes = [0; Question::SIZE];
-    socket.receive(&mut bytes, PATIENCE_OF_ASKED).then_some(())?;
+    let asker = u32::try_from(peer.process).ok()?;
+    patiently(asker, WAITS_OF_ASKED, || socket.receive(&mut bytes, WAIT).then_some(()))?;
     let mut question = Question::from_bytes(&bytes);
     let size = u32::from_ne_bytes([question.bytes[0], question.bytes[1], question.bytes[2], question.bytes[3]]);
     let shape = Shape::of(question.nr as usize, &question.args, size)?;

@@ -7,7 +7,7 @@ use abi::args::{
 };
 use arch::syscall;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use ids::{Nanos, Nice};
 use kernel::Call;
 
@@ -61,7 +61,7 @@ const AWAY: usize = 256 << 30;
 
 /// The preferred address of our next mapping. Without a hint, the host puts it directly below the program's last
 /// mapping, and if that is MAP_GROWSDOWN, it can no longer grow (`stack_guard_gap`).
-fn hint(len: usize) -> usize {
+pub(crate) fn hint(len: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if NEXT.load(Relaxed) == 0 {
         let first = (&raw const NEXT as usize).saturating_sub(AWAY) & !(PAGE - 1);
@@ -366,9 +366,20 @@ pub fn affinity() -> CpuSet {
     mask
 }
 
+/// Host threads stay where the host puts them: for the call that binds them, a filter around the process would kill.
+static UNBOUND: AtomicBool = AtomicBool::new(false);
+
+/// Has this process, and its children, bind no host thread from now on.
+pub fn leave_unbound() {
+    UNBOUND.store(true, Relaxed);
+}
+
 /// Restricts a host thread, 0 for the caller, to these CPUs. If the host refuses (the cpuset has changed), the old set
 /// stays.
 pub(crate) fn set_affinity(tid: u32, mask: &CpuSet) {
+    if UNBOUND.load(Relaxed) {
+        return;
+    }
     // SAFETY: a host thread of ours.
     unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
 }

@@ -365,7 +365,11 @@ fn map(k: &Kernel<impl linux::Host>, page: &Page, header: Header) -> Option<Writ
     // SAFETY: the descriptor is ours and closed again; a child must not write to its parent's page.
     let at = unsafe {
         let sized = syscall!(nr::FTRUNCATE, fd, 8 * words) == 0;
-        let at = if sized { syscall!(nr::MMAP, 0, 8 * words, PROT_READ_WRITE, MAP_SHARED, fd, 0) } else { -1 };
+        let at = if sized {
+            syscall!(nr::MMAP, os::hint(8 * words), 8 * words, PROT_READ_WRITE, MAP_SHARED, fd, 0)
+        } else {
+            -1
+        };
         syscall!(nr::CLOSE, fd);
         at
     };

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::null_mut;
+use patch::Operand;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 /// An access that was reached this often stops being a scheduling point: each time costs a signal, which is too much in
@@ -26,6 +27,8 @@ pub struct Point {
     pub stub_len: u64,
     /// For a breakpoint, the byte that it replaces.
     pub byte: Option<u8>,
+    /// For a breakpoint, what the instruction there accesses.
+    pub operand: Option<Operand>,
     /// How often it was reached.
     pub times: AtomicU32,
 }

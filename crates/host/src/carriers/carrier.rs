@@ -119,8 +119,8 @@ pub struct Carrier {
     pub(crate) waits: AtomicBool,
     /// The carrier must return from that call, because its CPU is wanted and no other carrier can serve it.
     pub(super) recalled: AtomicBool,
-    /// The carrier is in a host call with a time limit, which its tick ends ([`linux::Host::host_call`]). Written by
-    /// the carrier only.
+    /// The carrier is in a host call that should not wait and that its tick ends ([`linux::Ends`]). Written by the
+    /// carrier only.
     pub(crate) brief: AtomicBool,
     /// The host call that it has been given in place of a seat.
     pub(crate) delegated: Delegated,

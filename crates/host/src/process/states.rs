@@ -5,23 +5,45 @@ use crate::process::Host;
 use abi::frame::Registers;
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::frame::HostFrame;
-use arch::{Context, Kind, base, xstate};
+use arch::{Context, Kind, base, entry, xstate};
+use patch::SYSCALL_LEN;
 use signal::frame::ExtendedState;
 use sync::atomic::{AtomicU64, Ordering::*};
 
-/// The layout of the extended state in signal frames: all components of the processor.
+/// The largest extended state that a signal frame may hold: all components of the processor.
 pub fn extended_state() -> ExtendedState {
-    ExtendedState::Xsave { size: xstate::size() as u32, features: xstate::features() }
+    form_of(xstate::features())
+}
+
+/// The form of a thread's extended state in a signal frame. Components that programs must ask for are there only if the
+/// thread uses them: they are larger than the alternate stacks of programs that know nothing of them (`user_size` of
+/// `struct fpstate`).
+pub(crate) fn form_for_frame(buffer: &[u8]) -> ExtendedState {
+    form_of(xstate::features() & !(xstate::ON_REQUEST & !xstate::components(buffer)))
+}
+
+fn form_of(features: u64) -> ExtendedState {
+    let size = xstate::length(features & xstate::ON_REQUEST != 0) as u32;
+    ExtendedState::Xsave { size, features }
 }
 
 /// The general registers as the program knows them, with its own code's addresses.
 pub(crate) fn registers(c: &Context) -> Registers {
     let r = &c.r;
+    let rip = sites::seen(c.rip, r[reg::RCX]);
+    let eflags = if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags };
+    // The `syscall` instruction overwrites these two. Entries by a plain call do not store them, and a call that starts over
+    // has our own values there.
+    let (rcx, r11) = match c.kind == Kind::Full as u32 {
+        true if entry::begins_call(c.rip) => (rip + SYSCALL_LEN as u64, eflags),
+        true => (r[reg::RCX], r[reg::R11]),
+        false => (rip, eflags),
+    };
     Registers {
         r8: r[reg::R8],
         r9: r[reg::R9],
         r10: r[reg::R10],
-        r11: r[reg::R11],
+        r11,
         r12: r[reg::R12],
         r13: r[reg::R13],
         r14: r[reg::R14],
@@ -32,10 +54,10 @@ pub(crate) fn registers(c: &Context) -> Registers {
         rbx: r[reg::RBX],
         rdx: r[reg::RDX],
         rax: r[reg::RAX],
-        rcx: r[reg::RCX],
+        rcx,
         rsp: r[reg::RSP],
-        rip: sites::seen(c.rip, r[reg::RCX]),
-        eflags: if c.kind == Kind::Call as u32 { 0x202 } else { c.rflags },
+        rip,
+        eflags,
         ..Registers::default()
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! The process gets a service thread ([`end`]) before anything that involves a second host thread: a thread, a borrower
 //! that runs beside it, a host thread bound to one thread (`ptrace`), the first request. It also gets one before it
-//! waits for signals, before it waits where the handler of a queueing signal may interrupt it, and before a call that
-//! shows interrupts ([`before_call`]).
+//! waits for signals, before it waits where the handler of a queueing signal may interrupt it ([`QUEUEING`]), and before
+//! a call that shows interrupts ([`before_call`]).
 //!
 //! **Queueing signals are not lost.** The carrier cannot block tick and interrupt, so signals of these numbers that
 //! others send arrive at a handler, which notes one of each number and blocks them ([`note`]). They stay blocked, and
@@ -49,6 +49,10 @@ const LEFT: u64 = u64::MAX;
 /// The signals whose handlers the carrier runs without a service thread. Only one of each kind is pending at a time, so
 /// one slot each suffices to note them.
 const HANDLED: u64 = STANDARD;
+/// The signals whose handlers need the service thread in advance. It can begin when one with the number of tick or
+/// interrupt arrives, because the carrier blocks neither. glibc before 2.34 has handlers of both in each program that
+/// is linked with its library for threads.
+const QUEUEING: u64 = !(HANDLED | outside::SIGNALS);
 
 /// Begins the process without a service thread. False if it needs one: records are written out by that thread; without
 /// it, a fatal signal that the host handles would end the process without a summary; and without a timer nobody would
@@ -176,7 +180,7 @@ fn leave_page(k: &Process) {
 /// Whether signals or requests would not arrive while a process with a page computes: a queueing signal has a handler,
 /// or the request signal does not have its default action.
 fn needs_service_thread(blocked: u64, ignored: u64, caught: u64) -> bool {
-    caught & !blocked & !HANDLED != 0 || (blocked | ignored | caught) & URGENT != 0
+    caught & !blocked & QUEUEING != 0 || (blocked | ignored | caught) & URGENT != 0
 }
 
 /// The signals that end a process by default and that others may send. Real-time signals are omitted: readers remove
@@ -336,7 +340,7 @@ pub(crate) fn before_wait(me: &Carrier) {
 fn before_wait_now(me: &Carrier) {
     let k = me.process();
     let [blocked, _, caught] = k.shown_signals(THREAD);
-    if caught.0 & !blocked.0 & !HANDLED != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
+    if caught.0 & !blocked.0 & QUEUEING != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
         end_now(k);
         // Those that are pending end the wait before its time does.
         return k.m.receive(Received::All);

@@ -8,8 +8,8 @@ use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use abi::Errno;
 use abi::args::{
-    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, F_GETFD, O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK,
-    PR_GET_NO_NEW_PRIVS, R_OK, S_IFMT, S_IFREG,
+    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, F_GETFD, FD_CLOEXEC, O_CLOEXEC, O_NOCTTY, O_NOFOLLOW,
+    O_NONBLOCK, O_PATH, PR_GET_NO_NEW_PRIVS, R_OK, S_IFMT, S_IFREG,
 };
 use alloc::vec::Vec;
 use arch::{syscall, user};
@@ -112,6 +112,21 @@ impl File {
         self.empty_path || unsafe { syscall!(nr::FACCESSAT, self.dir, self.path, X_OK) == 0 }
     }
 
+    /// As [`may_be_executed`], of a file that need not be readable.
+    fn may_be_executed(&self) -> bool {
+        if self.empty_path {
+            return may_be_executed(self.dir as i32);
+        }
+        let flags = O_PATH | O_CLOEXEC | if self.no_follow { O_NOFOLLOW } else { 0 };
+        // SAFETY: the path is the program's, or a string of ours.
+        let fd = unsafe { syscall!(nr::OPENAT, self.dir, self.path, flags, 0) };
+        let allowed = fd >= 0 && may_be_executed(fd as i32);
+        if fd >= 0 {
+            os::close(fd as i32);
+        }
+        allowed
+    }
+
     /// The host's error if there is no such file. `execvp(3)` tries one in each folder of its path, and this answers it
     /// without preparations.
     pub(crate) fn missing(&self) -> Option<isize> {
@@ -161,9 +176,8 @@ impl File {
             path.push(byte[0]);
         }
         if self.dir != AT_FDCWD as isize && path.first() != Some(&b'/') {
-            const FD_CLOEXEC: isize = 1;
             // SAFETY: only asks.
-            if survives && unsafe { syscall!(nr::FCNTL, self.dir, F_GETFD) } & FD_CLOEXEC != 0 {
+            if survives && unsafe { syscall!(nr::FCNTL, self.dir, F_GETFD) } & FD_CLOEXEC as isize != 0 {
                 return None;
             }
             let mut folder = Text::<40>::default();
@@ -184,7 +198,7 @@ impl File {
         name[..name.len().min(NAME_MAX)].to_vec()
     }
 
-    fn name(&self) -> Vec<u8> {
+    pub(crate) fn name(&self) -> Vec<u8> {
         let mut name = [0; NAME_MAX];
         let len = if self.empty_path {
             // SAFETY: a string and a buffer of ours.
@@ -200,6 +214,8 @@ impl File {
 /// The outcome of the exec of a file.
 pub(crate) fn look(handover: &Handover, file: &File) -> Way {
     match of_caller(handover) {
+        // The rules that forbid the image may forbid the program as well.
+        Some(Reason::ImageForbidden) if !file.may_be_executed() => Way::Nowhere,
         Some(reason) if file.is_executable() => Way::Around(Obstacle { reason, file: file.name() }),
         Some(_) => Way::Nowhere,
         None => of_file(file, Vec::new(), 0),
@@ -212,10 +228,15 @@ fn of_caller(handover: &Handover) -> Option<Reason> {
         return Some(Reason::Secure);
     }
     // The dynamic linker would print a complaint about an image that it cannot open. What is executed need not be read.
-    let (path, right) = (executed(handover), if catch::way().outlives_exec() { X_OK } else { R_OK });
+    let (path, is_executed) = (executed(handover), catch::way().outlives_exec());
     // SAFETY: the path ends with a zero.
-    match unsafe { syscall!(nr::ACCESS, path.as_ptr(), right) } {
-        0 => None,
+    match unsafe { syscall!(nr::ACCESS, path.as_ptr(), if is_executed { X_OK } else { R_OK }) } {
+        0 if is_executed => None,
+        // Rules of Landlock forbid it only here, where another error says nothing about the image.
+        0 => {
+            let opened = os::open(path, O_CLOEXEC, 0).map(os::close);
+            (opened == Err(Errno::EACCES.to_ret())).then_some(Reason::ImageForbidden)
+        }
         error if error == Errno::ENOENT.to_ret() => Some(Reason::ImageMissing),
         _ => Some(Reason::ImageForbidden),
     }

@@ -8,6 +8,7 @@
 use crate::base::clock::Clock;
 use crate::base::dispositions::{self, CLONING_MASK, FAULTS};
 use crate::base::handover::Handover;
+use crate::base::natives::Reason;
 use crate::base::os::{self, nr};
 use crate::base::report::Text;
 use crate::carriers::carrier::Carrier;
@@ -15,7 +16,7 @@ use crate::carriers::outside;
 use crate::process::Process;
 use crate::services::entrance::{self, File, Load, Obstacle, Way};
 use crate::services::{alone, caught};
-use abi::args::F_SETFD;
+use abi::args::{F_SETFD, FD_CLOEXEC};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
 use arch::context::pending;
@@ -148,9 +149,17 @@ fn load(handover: &Handover, call: &Call, named: &File, inherited: &Inherited, l
     }
     let argv = if lent.words.is_empty() { argv } else { lent.arguments.as_ptr() as u64 };
     // SAFETY: changes a flag of a descriptor of ours.
-    unsafe { syscall!(nr::FCNTL, load.fd, F_SETFD, 0) };
+    let survive =
+        |survives: bool| unsafe { syscall!(nr::FCNTL, load.fd, F_SETFD, if survives { 0 } else { FD_CLOEXEC }) };
+    survive(true);
     let args = [entrance::executed(handover).as_ptr() as u64, argv, lent.environment.pointers.as_ptr() as u64, 0, 0, 0];
-    host(&Call { nr: nr::EXECVE, args }, inherited)
+    let result = host(&Call { nr: nr::EXECVE, args }, inherited);
+    if result != Errno::EACCES.to_ret() {
+        return result;
+    }
+    // The program itself may be executed, but not the image: a rule of Landlock, for one.
+    survive(false);
+    natively(call, inherited, Obstacle { reason: Reason::ImageForbidden, file: named.name() })
 }
 
 /// The arguments of a script's interpreter: these words, in reverse order, in place of the first argument. Empty

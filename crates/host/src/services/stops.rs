@@ -99,13 +99,17 @@ pub(crate) fn show(info: &SigInfo) -> bool {
     SHOWN.load(Relaxed) != 0
 }
 
-/// Sends the calling carrier a signal with this handler installed meanwhile; 0: the default action.
+/// Sends the calling carrier a signal with this handler installed meanwhile; 0: the default action, which is the only one
+/// that SIGKILL has (`do_sigaction`).
 fn raise(info: &SigInfo, handler: u64) {
-    let before = report::sigaction(info.signo(), Some(&dispositions::action(handler, 0)));
+    let has_action = info.signo() != Signal::KILL.raw();
+    let before = has_action.then(|| report::sigaction(info.signo(), Some(&dispositions::action(handler, 0))));
     os::queue_info(os::getpid(), os::gettid(), &info.to_bytes());
     let mask = os::sigprocmask(1, 1 << (info.signo() - 1));
     os::sigprocmask(2, mask);
-    report::sigaction(info.signo(), Some(&before));
+    if let Some(before) = before {
+        report::sigaction(info.signo(), Some(&before));
+    }
 }
 
 /// Lets the host end the process by this signal. Returns false if the process survives.

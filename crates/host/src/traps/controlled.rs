@@ -7,11 +7,13 @@ use crate::carriers::preempt::preempt;
 use crate::process::{Host, Process};
 use crate::services::alone;
 use abi::args::CLOCK_THREAD_CPUTIME_ID;
-use arch::context::pending;
+use arch::context::{pending, reg};
 use arch::frame::HostFrame;
+use chaos::Access;
 use chaos::log::State;
 use ids::Nanos;
 use kernel::{Next, Trap};
+use patch::Operand;
 use sync::atomic::{AtomicU32, Ordering::*};
 
 /// Virtual time between two scheduling points.
@@ -22,6 +24,26 @@ const GRACE: Nanos = Nanos::from_millis(20);
 const WATCH: Nanos = Nanos::from_millis(5);
 /// The time between two checks whether the command has seen a state.
 const LOOK: Nanos = Nanos::from_micros(200);
+
+/// Our index of each general register, by the processor's number.
+const BY_NUMBER: [usize; 16] = [
+    reg::RAX,
+    reg::RCX,
+    reg::RDX,
+    reg::RBX,
+    reg::RSP,
+    reg::RBP,
+    reg::RSI,
+    reg::RDI,
+    reg::R8,
+    reg::R9,
+    reg::R10,
+    reg::R11,
+    reg::R12,
+    reg::R13,
+    reg::R14,
+    reg::R15,
+];
 
 impl Host {
     /// Advances virtual time by one scheduling point.
@@ -99,13 +121,31 @@ pub(crate) fn note(me: &Carrier) -> bool {
         return false;
     }
     me.process().note_place(place);
-    if let Some(point) = points::breakpoint(place)
-        && point.come()
+    let Some(point) = points::breakpoint(place) else { return true };
+    if let Some(operand) = &point.operand {
+        note_access(me, place, operand);
+    }
+    if point.come()
         && let Some(byte) = point.byte
     {
         os::change_text(place, byte);
     }
     true
+}
+
+/// Tells the kernel what the thread is about to access, if it looks for races.
+fn note_access(me: &Carrier, place: u64, operand: &Operand) {
+    if !me.process().looks_for_races() {
+        return;
+    }
+    // SAFETY: the current thread's context, which the handler has saved.
+    let context = unsafe { &*me.gs.context };
+    let address = operand.address(|register| context.r[BY_NUMBER[usize::from(register)]]);
+    let (size, reads, writes, atomic) = (operand.size, operand.reads, operand.writes, operand.atomic);
+    // As in `Machine::save`: the register is the thread's until another one is loaded.
+    let block = if me.gs.fs_base_due == 0 { arch::base::fs_base() } else { context.fs_base };
+    let is_own = chaos::races::is_own(address, context.r[reg::RSP], block);
+    me.process().note_access(Access { place, address, size, reads, writes, atomic }, is_own);
 }
 
 /// Waits until the command has seen this state.
@@ -118,4 +158,6 @@ pub(crate) fn hold(k: &Process, state: State) {
     while log.state() == state {
         os::futex_wait(&word, 0, Some(LOOK));
     }
+    // The clock of a process without a service thread is another one, and may have come meanwhile: it is set anew.
+    Carrier::me().gs.pending.fetch_or(pending::TIMER, AcqRel);
 }

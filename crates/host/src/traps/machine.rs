@@ -13,10 +13,11 @@ use abi::frame::Registers;
 use abi::{Errno, SigInfo, SigSet, Signal};
 use arch::context::{NO_CALL, UNKNOWN_WORDS, reg};
 use arch::{Kind, base, user, xstate};
+use core::sync::atomic::compiler_fence;
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::machine::{Received, SignalChange};
 use kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
-use linux::Arg;
+use linux::{Arg, Ends};
 use record::write::Place;
 use signal::frame::Restorable;
 use sync::atomic::Ordering::*;
@@ -25,13 +26,14 @@ impl linux::Host for Host {
     const BARRIER: Option<sync::rcu::Barrier> = Some(takeover::barrier);
 
     #[inline(always)]
-    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], limit: Option<Nanos>) -> isize {
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], ends: Ends) -> isize {
         let call = Call { nr, args: Arg::words(args) };
-        let result = match limit {
+        let result = match ends {
             // SAFETY: the program's own call on its behalf, or one of the personality's about memory that it has
             // provided.
-            None => unsafe { arch::raw::syscall(nr, call.args.map(|a| a as usize)) },
-            Some(limit) => call_within(self, &call, limit),
+            Ends::ByItself => unsafe { arch::raw::syscall(nr, call.args.map(|a| a as usize)) },
+            Ends::ByAnything => call_unless_pending(&call),
+            Ends::Within(limit) => call_within(self, &call, limit),
         };
         accompanied(self, result)
     }
@@ -243,11 +245,12 @@ impl Machine for Host {
         self.with_context(t, |c| (c.call != NO_CALL).then(|| reg::ARGUMENTS.map(|register| c.r[register])))
     }
 
-    fn move_extended_state(&self, t: ThreadIdx, how: Transfer) -> Result<(), Fault> {
+    fn move_extended_state(&self, t: ThreadIdx, how: Transfer<'_>) -> Result<(), Fault> {
         self.with_context(t, |c| {
             let bytes = self.extended(c);
-            if let Transfer::ToFrame(at) = how {
-                return self.write(at, bytes);
+            if let Transfer::ToFrame(place) = how {
+                let form = states::form_for_frame(bytes);
+                return self.write(place(form).ok_or(Fault)?, &bytes[..form.state_len()]);
             }
             xstate::init(bytes);
             let copied = match how {
@@ -370,6 +373,21 @@ fn call_within(m: &Host, call: &Call, limit: Nanos) -> isize {
     };
     me.brief.store(false, Relaxed);
     me.gs.interrupt.store(0, SeqCst);
+    result
+}
+
+/// Makes a call that a tick or a kick ends, or keeps from beginning.
+#[inline(always)]
+fn call_unless_pending(call: &Call) -> isize {
+    let me = Carrier::me();
+    // From here on the handlers end the call. One that ran before has left its mark.
+    me.brief.store(true, Relaxed);
+    compiler_fence(SeqCst);
+    let is_pending = me.gs.pending.load(Relaxed) != 0;
+    let result = if is_pending { Errno::ERESTARTNOINTR.to_ret() } else { os::interruptible(call) };
+    compiler_fence(SeqCst);
+    me.brief.store(false, Relaxed);
+    me.gs.interrupt.store(0, Relaxed);
     result
 }
 

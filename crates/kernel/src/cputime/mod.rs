@@ -156,7 +156,12 @@ impl<M: Machine> Kernel<M> {
 
     /// User and system time of a thread, as programs see them.
     pub fn thread_usage(&self, t: ThreadIdx) -> Usage {
-        let (now, time) = (self.now(), &self.thread(t).time);
+        self.thread_usage_at(t, self.now())
+    }
+
+    /// The same at `now`, which the caller has just read.
+    pub fn thread_usage_at(&self, t: ThreadIdx, now: Nanos) -> Usage {
+        let time = &self.thread(t).time;
         time.shown.show(now, Cputime { exec: self.thread_clock_at(t, now), ..time.cpu.sample(now) })
     }
 
@@ -171,7 +176,11 @@ impl<M: Machine> Kernel<M> {
     /// A CPU without competition has no ticks. The time that no tick has divided is divided in the proportion of
     /// `host`, the host's own count, because the host always ticks.
     pub fn process_usage(&self, host: Usage) -> Usage {
-        let now = self.now();
+        self.process_usage_at(host, self.now())
+    }
+
+    /// The same at `now`, which the caller has just read.
+    pub fn process_usage_at(&self, host: Usage, now: Nanos) -> Usage {
         let mut sample = Cputime { exec: self.cputime.cpu.clock(now), ..self.cputime.cpu.sample(now) };
         let rest = sample.exec - (sample.utime + sample.stime);
         if host.stime != Nanos::ZERO {

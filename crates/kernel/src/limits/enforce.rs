@@ -123,7 +123,7 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         self.note_throttled(t);
-        self.arm_timeout(cpu, t, Deadline { at: until, clock: Clock::Monotonic });
+        self.arm_exactly(cpu, t, Deadline { at: until, clock: Clock::Monotonic });
         true
     }
 

@@ -11,7 +11,7 @@ use crate::cputime::TimeLimit;
 use crate::machine::{Call, Clock, Machine};
 use crate::trap::Out;
 use abi::checkpoint::request::Item;
-use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, TimerRecord, VERSION, call};
+use abi::checkpoint::{END, ProcessRecord, RECORDS_MAX, TAKE, ThreadRecord, TimerRecord, VERSION, call, timer_flag};
 use abi::{Errno, SigEvent};
 use ids::CpuId;
 use time::cpu::CpuItimerKind;
@@ -105,7 +105,7 @@ impl<M: Machine> Kernel<M> {
         }
         let base = timers.table.look(r.id, |timer| timer.base).map_err(errno)?;
         let mut clocks = self.cpu_clocks(true);
-        let mut expires = (r.flags & TimerRecord::RUNS != 0).then_some(r.expires);
+        let mut expires = (r.flags & timer_flag::RUNS != 0).then_some(r.expires);
         if let Some(clock) = self.cpu_clock(base) {
             // A clock of CPU time may have been changed by the exec, or be another process's: the remaining time
             // counts.
@@ -114,10 +114,10 @@ impl<M: Machine> Kernel<M> {
         let dump = TimerDump {
             interval: r.interval,
             expires,
-            absolute: r.flags & TimerRecord::ABSOLUTE != 0,
+            absolute: r.flags & timer_flag::ABSOLUTE != 0,
             overrun: r.overrun,
             overrun_last: r.overrun_last,
-            signal_pending: r.flags & TimerRecord::PENDING != 0,
+            signal_pending: r.flags & timer_flag::PENDING != 0,
         };
         let (tell, fire) = timers.resume(r.id, &dump, &mut clocks).map_err(errno)?;
         clocks.finish(cpu);
@@ -151,9 +151,9 @@ impl<M: Machine> Kernel<M> {
             notify,
             signo,
             tid,
-            flags: flag(dump.expires.is_some(), TimerRecord::RUNS)
-                | flag(dump.signal_pending, TimerRecord::PENDING)
-                | flag(dump.absolute, TimerRecord::ABSOLUTE),
+            flags: flag(dump.expires.is_some(), timer_flag::RUNS)
+                | flag(dump.signal_pending, timer_flag::PENDING)
+                | flag(dump.absolute, timer_flag::ABSOLUTE),
             value: timer.value,
             interval: dump.interval,
             expires: dump.expires.unwrap_or_default(),

@@ -93,8 +93,9 @@ impl<M: Machine> Kernel<M> {
             // The machine reads the counter itself, so it stays enabled.
             PR_SET_TSC if a[1] == PR_TSC_ENABLE => Out::Done(0),
             PR_SET_TSC => Errno::EINVAL.into(),
-            // The machine uses the host threads' dispatch itself.
-            PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
+            // The machine uses the host threads' dispatch itself. No host answers so, by which the command knows that
+            // it runs inside.
+            PR_SET_SYSCALL_USER_DISPATCH => Errno::EALREADY.into(),
             PR_SCHED_CORE => self.core_scheduling(cpu, t, call),
             // Refused as by a host without seccomp, because a filter would apply to the machine's own calls, too.
             PR_SET_SECCOMP => Errno::EINVAL.into(),

@@ -6,7 +6,8 @@ use abi::{Errno, SigInfo, Signal};
 use entresol_kernel::machine::Received;
 use entresol_kernel::{Access, Call, Clock, Event, Fault, Machine, NoMemory, Raise, Resume, Transfer};
 use ids::{CpuId, Nanos, ThreadIdx};
-use linux::Arg;
+use linux::{Arg, Ends};
+use signal::frame::ExtendedState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
@@ -64,6 +65,8 @@ pub struct State {
     pub owner: isize,
     /// It has a poller.
     pub polls: bool,
+    /// Time that the host gives to others at the end of each `getrusage(2)` that the kernel makes.
+    pub given_away: u64,
     /// What happens elsewhere while the host answers the next `fcntl(2)`.
     pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     next_id: i32,
@@ -116,7 +119,7 @@ impl TestMachine {
 }
 
 impl linux::Host for TestMachine {
-    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _limit: Option<Nanos>) -> isize {
+    fn host_call(&self, nr: usize, args: &mut [Arg<'_>], _ends: Ends) -> isize {
         match (nr, args) {
             (abi::nr::EPOLL_CREATE1, _) if self.state().polls => 1000,
             (abi::nr::EPOLL_CTL, _) => 0,
@@ -129,6 +132,11 @@ impl linux::Host for TestMachine {
             (abi::nr::PRLIMIT64, [_, _, _, Arg::Out(old)]) => {
                 let limit = self.state().soft_limit.unwrap_or(1 << 20).to_le_bytes();
                 old.copy_from_slice([limit; 2].as_flattened());
+                0
+            }
+            (abi::nr::GETRUSAGE, [_, Arg::Out(_)]) => {
+                let mut s = self.state();
+                s.now += s.given_away;
                 0
             }
             (_, args) if args.iter().all(|arg| matches!(arg, Arg::Word(_))) => {
@@ -244,8 +252,11 @@ impl Machine for TestMachine {
         let r = self.state().contexts[&t.0];
         (r.rip == AFTER).then_some([r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9])
     }
-    fn move_extended_state(&self, _t: ThreadIdx, _how: Transfer) -> Result<(), Fault> {
-        Ok(())
+    fn move_extended_state(&self, _t: ThreadIdx, how: Transfer<'_>) -> Result<(), Fault> {
+        match how {
+            Transfer::ToFrame(place) => place(ExtendedState::Fxsave).map(drop).ok_or(Fault),
+            Transfer::FromFrame(..) | Transfer::Initial => Ok(()),
+        }
     }
 
     fn interrupt(&self, _t: ThreadIdx) {}

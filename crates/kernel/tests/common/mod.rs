@@ -69,6 +69,7 @@ impl World {
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
+            timer_slack: false,
             io: entresol_kernel::Io::Auto,
             extended_state: signal::frame::ExtendedState::Fxsave,
             by_filter: false,
@@ -376,7 +377,14 @@ impl World {
                 assert!(!twice, "{t:?} runs twice");
                 Some(t)
             }
-            Next::Idle { .. } => None,
+            Next::Idle { until } => {
+                if let Some(until) = until {
+                    let timers = &mut self.kernel.m.state().timers;
+                    let at = timers.entry(cpu as u16).or_insert(until.0);
+                    *at = until.0.min(*at);
+                }
+                None
+            }
             Next::Host { thread, call, wanted } => {
                 self.waiting_on_host.push((thread, call));
                 self.wanted = Some(wanted);

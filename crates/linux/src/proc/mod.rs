@@ -31,8 +31,8 @@ mod view;
 use crate::facts;
 use crate::machine::Arg::{In, Out, Word};
 use crate::{Host, Linux};
-use abi::args::{O_CLOEXEC, PR_GET_DUMPABLE, SEEK_CUR, SEEK_SET};
-use abi::nr;
+use abi::args::{AT_FDCWD, O_CLOEXEC, O_RDWR, O_TMPFILE, PR_GET_DUMPABLE, SEEK_CUR, SEEK_SET};
+use abi::{Errno, nr};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -50,7 +50,6 @@ use status::KnownStatus;
 const NAMES: usize = 1 << 13;
 /// How long the host's answers about the process are cached: a tick of Linux.
 const FACTS_LAST: Nanos = Nanos::from_millis(4);
-const AT_FDCWD: u64 = -100_i64 as u64;
 /// Size of `struct statx`.
 const STATX_SIZE: usize = 256;
 
@@ -161,7 +160,21 @@ impl<M: Host> Linux<'_, M> {
     fn host_memory_file(&self, close_on_exec: bool) -> isize {
         // MFD_CLOEXEC
         let flags = u64::from(close_on_exec);
-        self.ask(nr::MEMFD_CREATE, &mut [In(c"proc".to_bytes_with_nul()), Word(flags)])
+        let made = self.ask(nr::MEMFD_CREATE, &mut [In(c"proc".to_bytes_with_nul()), Word(flags)]);
+        // Some sandboxes forbid it, because such a file may be executed (systemd.exec(5), MemoryDenyWriteExecute).
+        if made == Errno::EPERM.to_ret() || made == Errno::ENOSYS.to_ret() {
+            // Lazily: the second folder is only for a host without the first one.
+            let mut unnamed = [c"/dev/shm", c"/tmp"].iter().map(|folder| self.unnamed_file(folder, close_on_exec));
+            return unnamed.find(|&file| file >= 0).unwrap_or(made);
+        }
+        made
+    }
+
+    /// Creates a host file without a name in a folder.
+    fn unnamed_file(&self, folder: &CStr, close_on_exec: bool) -> isize {
+        let flags = O_TMPFILE | O_RDWR | if close_on_exec { O_CLOEXEC } else { 0 };
+        let folder = In(folder.to_bytes_with_nul());
+        self.ask(nr::OPENAT, &mut [Word(AT_FDCWD), folder, Word(flags), Word(0o600)])
     }
 
     /// `statx(2)` in words.

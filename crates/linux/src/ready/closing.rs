@@ -156,7 +156,7 @@ impl<M: Host> Linux<'_, M> {
         self.state().files.forget(first as u32, last as u32);
         let ready = &self.state().ready;
         if ready.is_used() {
-            let late = ready.known(first as u32, last as u32).filter(|(_, descriptor)| descriptor.is_registered());
+            let late = ready.known(first as u32, last as u32).filter(|(_, descriptor)| descriptor.is_noted());
             late.for_each(|(fd, _)| self.forget_descriptor(CpuId::NONE, fd));
         }
     }

@@ -5,7 +5,8 @@
 //! sleeps in the machine's poller (`epoll(7)`), busy ones poll it at each tick; an event wakes threads in the
 //! descriptor's queue. A woken thread repeats its call, in the same form, when it is chosen.
 //!
-//! If the last read has emptied a TCP connection, the next one is known to wait ([`streams`]).
+//! If the last read has emptied a TCP connection, the next one is known to wait ([`streams`]). A descriptor that is known
+//! to have O_NONBLOCK never parks a thread, and the host makes its reads ([`nonblocking`]).
 //!
 //! Each descriptor is registered once, when the first thread parks on it, and reports edges, so nothing is rearmed.
 //!
@@ -29,6 +30,7 @@
 //! [`closing`] handles threads whose descriptor is closed, [`owed`] errors that come after a part.
 
 mod closing;
+mod nonblocking;
 mod owed;
 mod park;
 mod points;

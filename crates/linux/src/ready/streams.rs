@@ -85,6 +85,7 @@ impl Ready {
         if !self.is_used() {
             return;
         }
+        self.clearings.note(call);
         let a = &call.args;
         match call.nr {
             nr::SENDMSG if passes_control(m, a[1]) => self.share(),
@@ -135,8 +136,7 @@ fn is_stream_read(call: &Call) -> bool {
 }
 
 fn changes_file(call: &Call) -> bool {
-    use abi::args::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL};
-    const FIONBIO: u64 = 0x5421;
+    use abi::args::{F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO};
     const SOL_TCP: u64 = 6;
     /// Another protocol on top of TCP may keep records apart.
     const TCP_ULP: u64 = 31;

@@ -1,6 +1,7 @@
 //! The state of each descriptor.
 
 use super::closing::Waiting;
+use super::nonblocking::{Clearings, Nonblocking};
 use super::points::{Point, Points};
 use super::poller::Poller;
 use super::streams::{Sharing, Stream};
@@ -32,6 +33,7 @@ pub(super) struct Descriptor {
     /// How many threads hold it, if it stands in for a closed descriptor.
     holders: AtomicU32,
     pub(super) stream: Stream,
+    pub(super) nonblocking: Nonblocking,
     /// An event has reported an end or urgent data, for which a call that does not wait may return EAGAIN.
     may_deny: AtomicBool,
     /// The error that the next call reports, or 0.
@@ -66,6 +68,7 @@ pub(crate) struct Ready {
     /// How often the host had no descriptor or no memory for the poller, so that the wait was left to it.
     refusals: AtomicU32,
     pub(super) sharing: Sharing,
+    pub(super) clearings: Clearings,
     /// Some descriptor may owe an error.
     pub(super) owes: AtomicBool,
     pub(crate) poller: Poller,
@@ -219,6 +222,26 @@ impl Ready {
         if limited { facts::socket_time_limit(m, point.fd.into(), point.out) } else { None }
     }
 
+    /// A descriptor was found non-blocking ([`Nonblocking`]).
+    pub(super) fn note_nonblocking(&self, fd: u32) {
+        if let Some(descriptor) = self.get_or_make(fd) {
+            descriptor.nonblocking.note(&self.clearings);
+        }
+    }
+
+    /// Whether a descriptor is known to be non-blocking.
+    #[inline]
+    pub(super) fn is_nonblocking(&self, fd: u32) -> bool {
+        self.get(fd).is_some_and(|descriptor| descriptor.nonblocking.is_known(&self.clearings))
+    }
+
+    /// The host has waited all the same.
+    pub(super) fn doubt_nonblocking(&self, fd: u32) {
+        if let Some(descriptor) = self.get(fd) {
+            descriptor.nonblocking.forget();
+        }
+    }
+
     /// Adds a holder of a stand-in.
     pub(super) fn hold(&self, fd: u32) {
         if let Some(descriptor) = self.get_or_make(fd) {
@@ -265,6 +288,7 @@ impl Ready {
             self.control(m, epoll::DEL, fd, Readiness::default());
         }
         descriptor.stream.forget();
+        descriptor.nonblocking.forget();
         descriptor.may_deny.store(false, Relaxed);
         descriptor.owed.store(0, Relaxed);
         *registration = Registration { epoch: registration.epoch.wrapping_add(1), ..Registration::default() };
@@ -287,8 +311,8 @@ impl Registration {
 }
 
 impl Descriptor {
-    /// Whether the poller has a registration of it.
-    pub(super) fn is_registered(&self) -> bool {
-        self.registration.lock().events != 0
+    /// Whether the poller has a registration of it, or it was found non-blocking.
+    pub(super) fn is_noted(&self) -> bool {
+        self.nonblocking.was_noted() || self.registration.lock().events != 0
     }
 }

@@ -90,7 +90,7 @@ impl Reason {
             Reason::Privileged => "set-user-ID, set-group-ID or with capabilities of its own",
             Reason::Unreadable => "executable, but not readable",
             Reason::Secure => "executed with an effective user or group that is not the real one",
-            Reason::ImageForbidden => "this user may not read Entresol's library",
+            Reason::ImageForbidden => "Entresol's library may not be read or executed here",
             Reason::ImageMissing => "Entresol's library is gone, or not below this root folder",
         }
     }

@@ -1,6 +1,6 @@
 use crate::{handler, sig};
 use abi::frame::{self as layout, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FpSwBytes, Registers};
-use abi::{SS_AUTODISARM, SS_DISABLE, SS_ONSTACK, SaFlags, SigAction, SigInfo, SigSet, StackT};
+use abi::{SS_AUTODISARM, SS_DISABLE, SS_ONSTACK, SaFlags, SigAction, SigInfo, SigSet, Signal, StackT, si_code};
 use entresol_signal::frame::*;
 use entresol_signal::*;
 use proptest::prelude::*;
@@ -94,13 +94,32 @@ fn only_harmless_flags_come_back() {
     let d = delivery(SaFlags(0), AltStack::NONE);
     let regs = Registers { rip: 1, rsp: 0x8_0000, eflags: u64::MAX, ..Registers::default() };
     let b = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &regs);
-    let back = read(&b, 0x202, 1 << 47).unwrap();
+    let back = read(&b, 0x202).unwrap();
     assert_eq!(back.registers.eflags, 0x202 | 0x5_0DD5);
-    let back = read(&b, u64::MAX, 1 << 47).unwrap();
+    let back = read(&b, u64::MAX).unwrap();
     assert_eq!(back.registers.eflags, u64::MAX);
     let none = Registers { eflags: 0, ..regs };
     let b = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &none);
-    assert_eq!(read(&b, u64::MAX, 1 << 47).unwrap().registers.eflags, !0x5_0DD5);
+    assert_eq!(read(&b, u64::MAX).unwrap().registers.eflags, !0x5_0DD5);
+}
+
+#[test]
+fn where_no_user_code_is_nobody_goes_on() {
+    let d = delivery(SaFlags(0), AltStack::NONE);
+    let fault = |rip| {
+        let regs = Registers { rip, rsp: 0x8_0000, ..Registers::default() };
+        let b = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &regs);
+        let back = read(&b, 0).unwrap();
+        assert_eq!(back.registers.rip, rip, "the handler of the fault sees where it was");
+        back.fault(1 << 47)
+    };
+    assert_eq!(fault((1 << 47) - 1), None);
+    for rip in [1 << 47, 1 << 62, (!0 << 47) - 1] {
+        assert_eq!(fault(rip), Some(SigInfo::kernel(Signal::SEGV)), "{rip:#x} is not canonical");
+    }
+    for rip in [!0 << 47, !0] {
+        assert_eq!(fault(rip), Some(SigInfo::fault(Signal::SEGV, si_code::SEGV_MAPERR, rip)));
+    }
 }
 
 #[test]
@@ -108,21 +127,20 @@ fn frames_that_nobody_can_go_on_from_are_bad() {
     let d = delivery(SaFlags(0), AltStack::NONE);
     let regs = Registers { rip: 0x1000, rsp: 0x8_0000, ..Registers::default() };
     let good = FramePlan::new(&d, regs.rsp, XSAVE).unwrap().bytes(&d, &regs);
-    assert!(read(&good, 0, 1 << 47).is_ok());
-    assert_eq!(read(&good, 0, 0x1000), Err(BadFrame), "the instruction pointer leaves user space");
+    assert!(read(&good, 0).is_ok());
     let segments = layout::UC_MCONTEXT + 144;
     let with = |at: usize, value: u16| {
         let mut b = good;
         b[at..at + 2].copy_from_slice(&value.to_le_bytes());
         b
     };
-    let back = read(&with(segments, 0x30), 0, 1 << 47).unwrap();
+    let back = read(&with(segments, 0x30), 0).unwrap();
     assert_eq!(back.registers.cs, 0x33, "privilege bits are set for the program");
-    assert_eq!(read(&with(segments, 0x23), 0, 1 << 47), Err(BadFrame), "32-bit code");
-    assert_eq!(read(&with(segments + 6, 0x33), 0, 1 << 47), Err(BadFrame), "a code segment for a stack");
+    assert_eq!(read(&with(segments, 0x23), 0), Err(BadFrame), "32-bit code");
+    assert_eq!(read(&with(segments + 6, 0x33), 0), Err(BadFrame), "a code segment for a stack");
     let mut lenient = with(segments + 6, 0);
     lenient[layout::UC_FLAGS] &= !4;
-    assert_eq!(read(&lenient, 0, 1 << 47).unwrap().registers.ss, 0x2B);
+    assert_eq!(read(&lenient, 0).unwrap().registers.ss, 0x2B);
 }
 
 #[test]
@@ -233,7 +251,7 @@ proptest! {
         };
         let d = Delivery { old_mask: SigSet(mask), ..delivery(SaFlags(0), alt(0x1000, 0x2000, 0)) };
         let plan = FramePlan::new(&d, regs.rsp, XSAVE).unwrap();
-        let back = read(&plan.bytes(&d, &regs), 0x202, 1 << 47).unwrap();
+        let back = read(&plan.bytes(&d, &regs), 0x202).unwrap();
         prop_assert_eq!(back.registers, Registers { oldmask: mask, ..regs });
         prop_assert_eq!((back.mask, back.stack, back.fpstate), (SigSet(mask), d.altstack.saved(), plan.fpstate));
         prop_assert_eq!(address_at_sigreturn(plan.frame + 8), plan.frame);
@@ -245,8 +263,8 @@ proptest! {
         for (chunk, w) in b.chunks_mut(8).zip(words) {
             chunk.copy_from_slice(&w.to_le_bytes());
         }
-        if let Ok(back) = read(&b, flags, 1 << 47) {
-            prop_assert!(back.registers.rip < 1 << 47);
+        if let Ok(back) = read(&b, flags) {
+            prop_assert_eq!(back.fault(1 << 47).is_none(), back.registers.rip < 1 << 47);
             prop_assert_eq!(back.registers.eflags & !0x5_0DD5, flags & !0x5_0DD5);
         }
     }

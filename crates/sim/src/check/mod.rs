@@ -80,12 +80,13 @@ impl Checker {
         let kicks = config.cpus.max(64) as u64;
         let busy = Nanos(kicks * cost.kick_send + cost.interrupt + cost.tick + cost.migration + 20_000);
         let timer = Nanos(cost.timer[1] + config.faults.timer_late);
+        let slack = if config.timer_slack { kernel::thread::TIMER_SLACK } else { Nanos::ZERO };
         Checker {
             bounds: Bounds {
                 settle: Nanos(2 * (kick.0 + busy.0)),
                 // A busy CPU wakes one parked CPU in each tick, perhaps in vain.
                 idle: Nanos((4 + config.cpus as u64) * config.tick.0) + Nanos::from_millis(2) + kick + busy + timer,
-                late: timer + config.tick + kick + busy,
+                late: timer + slack + config.tick + kick + busy,
             },
             touched: CpuBits::all(config.cpus),
             locked: CpuBits::all(config.cpus),

@@ -97,6 +97,7 @@ impl Setup {
             sampling: None,
             limits: kernel::limits::Limits::default(),
             mapped_guards: false,
+            timer_slack: config.timer_slack,
             io: config.io,
             extended_state: signal::frame::ExtendedState::Fxsave,
             by_filter: false,

@@ -262,8 +262,8 @@ pub(super) fn back(me: &Carrier, c: &Context) -> ! {
     let b = Borrower::of(me);
     let mut bytes = [0; layout::SIZE];
     let at = address_at_sigreturn(c.r[reg::RSP]);
-    let returned = user::read(at, &mut bytes).ok().and_then(|()| read(&bytes, c.rflags, user::USER_END).ok());
-    let Some(returned) = returned else {
+    let returned = user::read(at, &mut bytes).ok().and_then(|()| read(&bytes, c.rflags).ok());
+    let Some(returned) = returned.filter(|returned| returned.fault(user::USER_END).is_none()) else {
         os::suffer(SIGSEGV);
         report::abort()
     };
