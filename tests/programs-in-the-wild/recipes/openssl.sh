@@ -1,3 +1,3 @@
 # version: openssl version
-# does: signs 400 times, generates keys in 4 processes
+# does: starts 60 times, to sign each time
 run() { openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$WORK/key" 2>/dev/null; for n in $(seq 60); do echo "$n" | $RUN openssl dgst -sha256 -sign "$WORK/key" | wc -c; done; }

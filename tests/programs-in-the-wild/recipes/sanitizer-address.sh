@@ -3,4 +3,4 @@
 # version: cc --version
 # does: the same under -fsanitize=address with its defaults
 prepare() { allocating_program -g -fsanitize=address; }
-run() { $RUN "$SHARED/allocate" 40000; }
+run() { $RUN "$SHARED/allocate" 2000000; }

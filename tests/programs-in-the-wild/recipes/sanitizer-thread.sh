@@ -3,4 +3,4 @@
 # version: cc --version
 # does: the same under -fsanitize=thread with its defaults
 prepare() { allocating_program -g -fsanitize=thread; }
-run() { $RUN "$SHARED/allocate" 40000; }
+run() { $RUN "$SHARED/allocate" 1000000; }

@@ -3,4 +3,4 @@
 # version: cc --version
 # does: the same under -fsanitize=undefined with its defaults
 prepare() { allocating_program -g -fsanitize=undefined; }
-run() { $RUN "$SHARED/allocate" 40000; }
+run() { $RUN "$SHARED/allocate" 10000000; }
