@@ -1,6 +1,7 @@
 //! Calls that the host answers and that name a process by an id, which may be that of one of its threads
 //! (`find_task_by_vpid`). The host does not know our threads' ids, so it gets the process's.
 
+use crate::facts;
 use crate::machine::Arg;
 use crate::{Host, Linux};
 use abi::args::{PIDFD_THREAD, PTRACE_TRACEME, WNOTHREAD};
@@ -61,7 +62,8 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// `perf_event_open(2)`: the host counts a host thread, so a thread that is to be counted gets one of its own. For
-    /// another thread of ours this is refused, because its future host threads are unknown.
+    /// another thread of ours this is refused, because its future host threads are unknown: with ESRCH, if the host finds
+    /// nothing else wrong.
     pub(crate) fn sys_perf_event_open(&self, t: ThreadIdx, call: &Call) -> Out {
         const PERF_FLAG_PID_CGROUP: u64 = 4;
         let id = call.args[1] as i32;
@@ -73,12 +75,16 @@ impl<M: Host> Linux<'_, M> {
             call.args[1] = 0;
             return Out::Process(Process::Rights(call));
         }
-        let mut call = *call;
-        if self.threads().find(Tid(id)).is_some() {
-            // The host checks all other arguments first, and then finds no thread with this id.
-            call.args[1] = i32::MAX as u64;
+        if self.threads().find(Tid(id)).is_none() {
+            return Out::Done(self.host(call));
         }
-        Out::Done(self.host(&call))
+        // Of an event that it does not have (ENOENT) the host tells only for a thread that there is.
+        let mut of_caller = *call;
+        of_caller.args[1] = 0;
+        let result = self.host(&of_caller);
+        let Ok(fd) = u64::try_from(result) else { return Out::Done(result) };
+        facts::close(&self.m, fd);
+        Errno::ESRCH.into()
     }
 
     /// `io_uring_setup(2)`, `io_uring_register(2)`: the host binds some rings to the host thread that sets them up, and

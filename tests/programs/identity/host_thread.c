@@ -59,6 +59,25 @@ CASE(counters) {
   load_ends();
 }
 
+/* An event that no host has, and one with a flag that none knows: of itself, of another thread, of none. */
+static void *refused(void *unused) {
+  struct perf_event_attr none = {.type = 0x7ffffff0, .size = sizeof none};
+  struct perf_event_attr clock = {.type = PERF_TYPE_SOFTWARE, .size = sizeof clock, .config = PERF_COUNT_SW_TASK_CLOCK};
+  pid_t ids[] = {0, getpid(), 0x3fffffff};
+  for (int i = 0; i < COUNT(ids); i++) {
+    must(syscall(SYS_perf_event_open, &none, ids[i], -1, -1, 0) == -1);
+    say("no such event: %s", errname(errno));
+    must(syscall(SYS_perf_event_open, &clock, ids[i], -1, 12345, 0) == -1);
+    say("no such group: %s", errname(errno));
+    must(syscall(SYS_perf_event_open, &clock, ids[i], -1, -1, 1UL << 20) == -1);
+    say("no such flag: %s", errname(errno));
+  }
+  return unused;
+}
+CASE(refused_counters) {
+  finish(start(refused, NULL));
+}
+
 static void *alone_with_ring(void *unused) {
   struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
   int fd = syscall(SYS_io_uring_setup, 8, &params), ends[2];
