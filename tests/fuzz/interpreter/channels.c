@@ -34,7 +34,7 @@ static struct channel {
 static _Atomic long *units;
 
 static struct waiter {
-    int channel, way;
+    int channel, way, number; /* The descriptor's number when the wait began. */
     bool timed;
 } waiters[WORKERS];
 
@@ -55,6 +55,10 @@ static int waiting_for(int channel, bool (*which)(int)) {
     int n = 0;
     for (int i = 1; i < WORKERS; i++) n += workers[i].state == SHARING && waiters[i].channel == channel && which(waiters[i].way);
     return n;
+}
+
+bool waits_for_another_number(int slot) {
+    return workers[slot].state == SHARING && channels[waiters[slot].channel].in != waiters[slot].number;
 }
 
 static void close_all(struct channel *c) {
@@ -339,7 +343,7 @@ OP(share, 40, TOP_ONLY | MAIN_ONLY, WORKERS, CHANNELS, WAYS, 4, KINDS) {
         c->before = left;
         c->sent_to = true;
     }
-    waiters[slot] = (struct waiter){.channel = a[1], .way = way, .timed = a[3] == 0 && way >= POLL && !writes(way)};
+    waiters[slot] = (struct waiter){.channel = a[1], .way = way, .number = c->in, .timed = a[3] == 0 && way >= POLL && !writes(way)};
     atomic_store(&w->started, 0);
     atomic_store(&w->done, 0);
     w->state = SHARING;

@@ -138,6 +138,7 @@ bool goes_astray_in_parent(int sig); /* When this process began, for the parent'
 bool deliverable_elsewhere(int sig); /* Some other thread does not block it. */
 bool blocked_by(int slot, int sig);
 bool reads_signals(int slot); /* It waits for a descriptor of signals. */
+bool waits_for_another_number(int slot); /* Its file has got another number since its wait began. */
 void after_fork(void);
 bool parent_takes(int sig); /* When this process began. */
 /* A child whose end sends no signal; it is waited for by `end_of`. */

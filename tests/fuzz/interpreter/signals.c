@@ -210,6 +210,10 @@ void tell_events(void) {
     hide_taker = unordered = false;
 }
 
+static bool of_fault(int sig) {
+    return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGTRAP || sig == SIGSYS;
+}
+
 /* The first one takes what it can; else Linux goes round among the others. Each signal to the process wakes those that read a
  * `signalfd`, whichever signals that has, and one of them that does not block it may be the first to take it
  * (`signalfd_notify`, `dequeue_signal`). */
@@ -219,6 +223,8 @@ bool goes_astray(int first, int sig) {
     for (int i = 0; i < WORKERS; i++) {
         bool waits = workers[i].state == WAITING || workers[i].state == SHARING;
         if (waits && !blocked_by(i, sig) && (!taken || reads_signals(i))) return true;
+        /* Its call may start over, and then finds another file or none (CAVEATS). */
+        if (of_fault(sig) && waits_for_another_number(i)) return true;
         /* It blocks all of them only until it comes back. */
         if (workers[i].state == SHARING && !taken) return true;
     }
@@ -264,10 +270,6 @@ void after_fork(void) {
     leader = getpid();
     workers[0].tid = leader;
     depth++;
-}
-
-static bool of_fault(int sig) {
-    return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGTRAP || sig == SIGSYS;
 }
 
 /* The same order for all: nothing is sent that would end the first process. */
