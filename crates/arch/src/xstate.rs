@@ -28,14 +28,16 @@ pub fn size() -> usize {
 /// The exact length of a state in the standard format with all enabled components, or with all but [`ON_REQUEST`]. The
 /// processor is asked once: virtual machines leave for that.
 pub fn length(with_requested: bool) -> usize {
-    let cell = &LENGTHS[usize::from(with_requested)];
-    let known = cell.load(Ordering::Relaxed);
+    let known = LENGTHS[usize::from(with_requested)].load(Ordering::Relaxed);
     if known != 0 {
         return known as usize;
     }
-    let length = end_of(if with_requested { features() } else { features() & !ON_REQUEST });
-    cell.store(length, Ordering::Relaxed);
-    length as usize
+    let without = end_of(features() & !ON_REQUEST);
+    let lengths = [without, without.max(end_of(features() & ON_REQUEST))];
+    for (cell, length) in LENGTHS.iter().zip(lengths) {
+        cell.store(length, Ordering::Relaxed);
+    }
+    lengths[usize::from(with_requested)] as usize
 }
 
 /// The end of the last of these components, in bytes from the beginning of the state.

@@ -132,7 +132,7 @@ unsafe fn bring_up(
         mapped_guards: options.mapped_guards,
         timer_slack: true,
         io: options.io,
-        extended_state: host::extended_state(),
+        extended_state: host::extended_state,
         by_filter: options.by_filter,
         tracing: options.trace,
         sampling: options.sample.map(|every| Sampling { every, wall: options.sample_wall }),

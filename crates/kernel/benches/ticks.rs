@@ -59,7 +59,7 @@ fn kernel() -> Box<Kernel<TestMachine>> {
         mapped_guards: false,
         timer_slack: false,
         io: entresol_kernel::Io::Auto,
-        extended_state: signal::frame::ExtendedState::Fxsave,
+        extended_state: || signal::frame::ExtendedState::Fxsave,
         sampling: None,
         limits: Limits::default(),
         by_filter: false,

@@ -140,8 +140,9 @@ pub struct Config {
     pub mapped_guards: bool,
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
-    /// The largest extended state that a signal frame may hold.
-    pub extended_state: signal::frame::ExtendedState,
+    /// Tells the largest extended state that a signal frame may hold. A virtual machine's processor takes long to answer,
+    /// so it is asked when the first handler returns.
+    pub extended_state: fn() -> signal::frame::ExtendedState,
     /// Switches are recorded.
     pub tracing: bool,
     /// Threads are sampled.

@@ -554,7 +554,7 @@ impl<M: Machine> Kernel<M> {
         let mut sw = [0; 48];
         self.m.read(at + abi::frame::SW_RESERVED as u64, &mut sw)?;
         let sw = abi::frame::FpSwBytes::from_bytes(&sw);
-        let form = self.config.extended_state;
+        let form = (self.config.extended_state)();
         let state = frame::restorable(form, at, &sw, |addr| self.load_u32(addr).ok()).map_err(|_| crate::Fault)?;
         self.m.move_extended_state(t, Transfer::FromFrame(at, state))
     }

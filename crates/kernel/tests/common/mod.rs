@@ -71,7 +71,7 @@ impl World {
             mapped_guards: false,
             timer_slack: false,
             io: entresol_kernel::Io::Auto,
-            extended_state: signal::frame::ExtendedState::Fxsave,
+            extended_state: || signal::frame::ExtendedState::Fxsave,
             by_filter: false,
             tracing: false,
         };

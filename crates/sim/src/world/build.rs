@@ -99,7 +99,7 @@ impl Setup {
             mapped_guards: false,
             timer_slack: config.timer_slack,
             io: config.io,
-            extended_state: signal::frame::ExtendedState::Fxsave,
+            extended_state: || signal::frame::ExtendedState::Fxsave,
             by_filter: false,
             tracing: false,
         };
