@@ -57,6 +57,9 @@ struct Inherited {
     rate: Option<u64>,
     /// The mask for the call itself, if it is not set yet.
     mask: Option<u64>,
+    /// The timer slack for the call itself, in nanoseconds, if it is not set yet. Not earlier: with a long one the host
+    /// may never end our own short sleeps.
+    slack: Option<u64>,
     /// Signals whose handlers the rest of the process needs until the call succeeds.
     needed: u64,
 }
@@ -228,7 +231,11 @@ fn host(call: &Call, inherited: &Inherited) -> isize {
     let handed_back = dispositions::hand_back(inherited.ignored, inherited.needed);
     // The call only returns on failure, with nothing changed.
     let before = inherited.mask.map(|mask| os::sigprocmask(2, mask));
+    inherited.slack.into_iter().for_each(os::set_timer_slack);
     let result = os::interruptible(call);
+    if inherited.slack.is_some() {
+        os::set_timer_slack(os::FINEST);
+    }
     if let Some(before) = before {
         os::sigprocmask(2, before);
     }
@@ -374,7 +381,6 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
     // A program that ends at once publishes no page, and would leave this one behind.
     let had_page = k.m.page.withdraw();
     let mut signals = None;
-    os::set_timer_slack(k.thread(t).slacks()[0]);
     let result = caught::with_handlers_caught(me, || {
         with_mask(me, mask.0, || {
             signals = Some(Linux(k).hand_on_signals(t));
@@ -384,11 +390,11 @@ fn attempt(me: &'static Carrier, handover: &Handover, t: ThreadIdx, call: &Call)
             }
             k.m.clock.keep();
             let (carried, ignored, needed) = (k.carried(t), k.ignored(), needed_by_others(me));
-            let inherited = Inherited { carried, ignored, rate: k.m.clock.rate(), mask: None, needed };
+            let slack = Some(k.thread(t).slacks()[0]);
+            let inherited = Inherited { carried, ignored, rate: k.m.clock.rate(), mask: None, slack, needed };
             exec(handover, call, &inherited, &mut Lent::default())
         })
     });
-    os::set_timer_slack(os::FINEST);
     me.accept_kicks();
     if let Some(signals) = signals {
         Linux(k).take_signals_back(me.cpu(), t, signals);
@@ -445,9 +451,11 @@ pub(crate) fn by_borrower(
         let HandedDown { carried, times, rate } = down();
         Linux(k).hand_on_times(&times, true);
         let slacks = os::reset_timer_slack();
-        os::set_timer_slack(slacks[0]);
         let carried = carried.by_child(slacks);
-        exec(&k.m.handover, call, &Inherited { carried, ignored, rate, mask: Some(mask), needed: 0 }, lent)
+        let (mask, slack) = (Some(mask), Some(slacks[0]));
+        let result = exec(&k.m.handover, call, &Inherited { carried, ignored, rate, mask, slack, needed: 0 }, lent);
+        os::set_timer_slack(slacks[0]);
+        result
     })
 }
 
@@ -480,7 +488,9 @@ fn try_by_unborn(me: &Carrier, clock: &Clock, from: &Inheritance, call: &Call, f
     }
     let carried = from.kernel().carried(k.config().cpus);
     clock.keep();
-    let inherited = Inherited { carried, ignored: actions.ignored(), rate: clock.rate(), mask: None, needed: 0 };
+    let ignored = actions.ignored();
+    // The child's host thread has its parent's slack, because nothing has set another.
+    let inherited = Inherited { carried, ignored, rate: clock.rate(), mask: None, slack: None, needed: 0 };
     Linux(k).hand_on_times(&from.kernel().times(), false);
     caught::with_caught(me, actions.caught().without(mask), || {
         // A signal noted before this check is for the child's kernel; one noted from now on interrupts the call.

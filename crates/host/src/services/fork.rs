@@ -37,16 +37,21 @@ pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let flags = args.flags & !(cf::CHILD_CLEARTID | cf::CLEAR_SIGHAND);
     let raw = CloneArgs { flags, stack: 0, stack_size: 0, ..*args };
     let mut result = 0;
-    // The child's host thread inherits the slack of this one.
-    os::set_timer_slack(k.thread(t).slacks()[0]);
-    let mut call = || result = make_process(&raw);
+    // The child's host thread inherits the slack of this one, which must not have it while it may wait for a lock: with
+    // a long one the host may never end our own short sleeps.
+    let mut call = || {
+        os::set_timer_slack(k.thread(t).slacks()[0]);
+        result = make_process(&raw);
+        if result != 0 {
+            os::set_timer_slack(os::FINEST);
+        }
+    };
     let hooks = k.m.settings.hooks;
     (hooks.with_allocator_held)(&mut call);
     if result == 0 {
         return unborn::go_on(me, birth);
     }
     drop((stacks, birth));
-    os::set_timer_slack(os::FINEST);
     me.tracing.is_parent(k.tid(t));
     k.process_done(me.cpu(), result)
 }
