@@ -1,10 +1,11 @@
 //@ root
 /* A change of rights gives a process with one thread no second host thread: the host's list of threads is asked by a path that
  * is not answered with the program's own. Each atomic count of descriptors that the host makes would cost more with two. */
-#include "check.h"
+#include "../check.h"
 #include <dirent.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <spawn.h>
 #include <sys/fsuid.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -19,6 +20,13 @@ static int host_threads(void) {
 }
 
 static void changed(const char *what, long result) { say("%s: %ld, host threads %d", what, result, host_threads()); }
+
+static volatile sig_atomic_t handled;
+
+static void handle(int sig) {
+  (void)sig;
+  handled++;
+}
 
 static void change(void) {
   const gid_t groups[] = {5, 6};
@@ -53,12 +61,58 @@ CASE(changes) {
   say("%s", ended(status));
 }
 
-static volatile sig_atomic_t handled;
-
-static void handle(int sig) {
-  (void)sig;
-  handled++;
+/* Programs that block all signals for a moment, also in the C library: a process that is some milliseconds old has one host thread
+ * all the same. */
+CASE(while_all_is_blocked) {
+  pid_t child = fork();
+  if (child == 0) {
+    sleep_ms(20);
+    sigset_t all, before;
+    sigfillset(&all);
+    need(sigprocmask(SIG_BLOCK, &all, &before) == 0);
+    say("blocked: host threads %d", host_threads());
+    sleep_ms(20);
+    say("later: host threads %d", host_threads());
+    need(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    for (int i = 0; i < 3; i++) {
+      char *const arguments[] = {"true", NULL};
+      pid_t other;
+      int status;
+      need(posix_spawn(&other, "/bin/true", NULL, NULL, arguments, environ) == 0);
+      need(waitpid(other, &status, 0) == other);
+      say("%s, host threads %d", ended(status), host_threads());
+    }
+    _exit(0);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("%s", ended(status));
 }
+
+/* Handlers for crashes are no reason for a second one either. */
+CASE(with_crash_handlers) {
+  pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 4; i++) signal((int[]){SIGSEGV, SIGBUS, SIGILL, SIGFPE}[i], handle);
+    sleep_ms(20);
+    say("host threads %d", host_threads());
+    need(kill(getpid(), SIGSEGV) == 0);
+    pid_t parent = getpid(), other = fork();
+    if (other == 0) {
+      need(kill(parent, SIGFPE) == 0);
+      _exit(0);
+    }
+    int status;
+    need(waitpid(other, &status, 0) == other);
+    for (int i = 0; i < 1000 && handled < 2; i++) sleep_ms(1);
+    say("handled %d, host threads %d", (int)handled, host_threads());
+    _exit(0);
+  }
+  int status;
+  need(waitpid(child, &status, 0) == child);
+  say("%s", ended(status));
+}
+
 
 static void *thread(void *unused) {
   say("a thread: users %d %d", getuid(), geteuid());

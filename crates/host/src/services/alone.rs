@@ -25,7 +25,7 @@
 //! | `installed` | the signals whose action at the host is `on_arrival` |
 //! | `until` | when it publishes its page; MAX: it has |
 
-use crate::base::dispositions::{self, CARRIER_MASK, HostInfo, SERVICE_SET};
+use crate::base::dispositions::{self, CARRIER_MASK, FAULTS, HostInfo, SERVICE_SET};
 use crate::base::{os, report};
 use crate::carriers::carrier::{Carrier, UNTOLD};
 use crate::carriers::outside;
@@ -49,10 +49,11 @@ const LEFT: u64 = u64::MAX;
 /// The signals whose handlers the carrier runs without a service thread. Only one of each kind is pending at a time, so
 /// one slot each suffices to note them.
 const HANDLED: u64 = STANDARD;
-/// The signals whose handlers need the service thread in advance. It can begin when one with the number of tick or
-/// interrupt arrives, because the carrier blocks neither. glibc before 2.34 has handlers of both in each program that
-/// is linked with its library for threads.
-const QUEUEING: u64 = !(HANDLED | outside::SIGNALS);
+/// The signals whose handlers need the service thread in advance. Those of faults do not queue, and have a handler of
+/// ours in any case: many programs report their own crashes. For tick and interrupt the service thread can begin when
+/// one arrives, because the carrier blocks neither. glibc before 2.34 has handlers of both in each program that is
+/// linked with its library for threads.
+const QUEUEING: u64 = !(HANDLED | FAULTS | outside::SIGNALS);
 
 /// Begins the process without a service thread. False if it needs one: records are written out by that thread; without
 /// it, a fatal signal that the host handles would end the process without a summary; and without a timer nobody would
@@ -164,7 +165,7 @@ pub(crate) fn close(k: &Process) -> bool {
 /// Publishes the page, because the process is old enough.
 fn leave_page(k: &Process) {
     let [blocked, ignored, caught] = k.shown_signals(THREAD);
-    if needs_service_thread(blocked.0, ignored.0, caught.0) {
+    if needs_service_thread(k, blocked.0, ignored.0, caught.0) {
         return end_now(k);
     }
     k.m.service.until.store(LEFT, Relaxed);
@@ -178,9 +179,13 @@ fn leave_page(k: &Process) {
 }
 
 /// Whether signals or requests would not arrive while a process with a page computes: a queueing signal has a handler,
-/// or the request signal does not have its default action.
-fn needs_service_thread(blocked: u64, ignored: u64, caught: u64) -> bool {
-    caught & !blocked & QUEUEING != 0 || (blocked | ignored | caught) & URGENT != 0
+/// the request signal does not have its default action, or a descriptor of the program reads it.
+///
+/// That the program blocks the request signal does not matter ([`on_request`]): many programs block all signals for a
+/// moment, for example in `posix_spawn(3)`.
+fn needs_service_thread(k: &Process, blocked: u64, ignored: u64, caught: u64) -> bool {
+    let left = k.m.service.left.load(SeqCst);
+    caught & !blocked & QUEUEING != 0 || (ignored | caught | left) & URGENT != 0
 }
 
 /// The signals that end a process by default and that others may send. Real-time signals are omitted: readers remove
@@ -209,7 +214,7 @@ pub(crate) fn host_knows(me: &Carrier) -> bool {
 
 /// Makes the next [`heed`] tell the host even what has not changed. Signals do not arrive anew by that, so the mask and
 /// those with handlers stay known.
-fn forget_told() {
+pub(crate) fn forget_told() {
     let [_, ignored, _] = &Carrier::me().told;
     ignored.store(UNTOLD, Relaxed);
 }
@@ -223,7 +228,7 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     let told = me.told.each_ref().map(|set| set.load(Relaxed));
     me.told.iter().zip([blocked, ignored, caught]).for_each(|(told, set)| told.store(set, Relaxed));
     let left = service.until.load(Relaxed) == LEFT;
-    if left && needs_service_thread(blocked, ignored, caught) {
+    if left && needs_service_thread(k, blocked, ignored, caught) {
         end_now(k);
         // If the signal was pending, it must arrive before the thread continues.
         k.m.receive(Received::All);
@@ -408,19 +413,21 @@ unsafe extern "C" fn on_arrival(_signal: i32, info: *const HostInfo, frame: *mut
     }
 }
 
-/// The host's handler for requests of tools. Other uses of this signal are ignored, as by default.
+/// The host's handler for requests of tools. Another signal of this number is the program's if its thread blocks it:
+/// then it stays pending. Otherwise it is ignored, as by default.
 unsafe extern "C" fn on_request(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if !arch::base::has_gs() || info.code != si_code::QUEUE {
+    if !arch::base::has_gs() {
         return;
     }
     let me = Carrier::me();
-    if me.gs.borrowed != 0 || !me.process().m.service.is_alone() {
-        return;
+    let [blocked, ..] = &me.told;
+    let is_kept = info.code == si_code::QUEUE || blocked.load(Relaxed) & URGENT != 0;
+    if is_kept && me.gs.borrowed == 0 && me.process().m.service.is_alone() {
+        note(me, info, frame);
     }
-    note(me, info, frame);
 }
 
 /// The host's handler for a signal that ends the process by default.

@@ -246,6 +246,10 @@ fn is_call(info: &[u8; 128]) -> bool {
 /// the round can end.
 pub(crate) fn leave(k: &Process, set: u64) {
     let service = &k.m.service;
+    if service.is_alone() {
+        // Whether it needs a service thread is decided before the thread returns to the program.
+        alone::forget_told();
+    }
     if service.left.swap(set, SeqCst) == set || !service.call() || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
