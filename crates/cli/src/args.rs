@@ -232,6 +232,8 @@ pub struct Controlled {
     pub epoch: u64,
     /// How many memory accesses become scheduling points.
     pub places: u16,
+    /// The code in which most of these are, by address in the program's file; empty: anywhere in the program.
+    pub own_code: Vec<std::ops::Range<u64>>,
     /// Whether it looks for races.
     pub races: bool,
 }

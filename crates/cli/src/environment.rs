@@ -70,6 +70,10 @@ pub fn options(
         for (name, value) in [("seed", run.seed), ("epoch", run.epoch), ("places", run.places.into())] {
             add(name, value.to_string().as_bytes());
         }
+        if !run.own_code.is_empty() {
+            let ranges: Vec<String> = run.own_code.iter().map(|code| format!("{},{}", code.start, code.end)).collect();
+            add("own", ranges.join(",").as_bytes());
+        }
         if run.races {
             add("races", b"1");
         }

@@ -21,6 +21,9 @@ pub struct Settings<'a> {
     pub epoch: Nanos,
     /// How many places in the program's own code become scheduling points.
     pub places: usize,
+    /// The code in which most of these are, as numbers with commas between them: where each range begins and ends in the
+    /// program's file. Empty: anywhere.
+    pub own_code: &'a [u8],
     /// Whether it looks for races.
     pub races: bool,
 }
@@ -35,6 +38,7 @@ impl<'a> Settings<'a> {
             b"seed" => self.seed = n,
             b"epoch" => self.epoch = Nanos(n),
             b"places" => self.places = n as usize,
+            b"own" => self.own_code = value,
             b"races" => self.races = n != 0,
             _ => {}
         }

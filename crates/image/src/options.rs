@@ -77,6 +77,9 @@ pub const HZ: core::ops::RangeInclusive<u64> = 1..=100_000;
 /// The largest value of `--ahead`, in microseconds.
 pub const AHEAD_MICROS_MAX: u64 = 100_000;
 
+/// The most ranges of the program's own code in which places are drawn.
+pub const OWN_CODE_MAX: usize = 32;
+
 /// The largest value of the watchdog.
 pub const SECONDS_MAX: u64 = 1_000_000;
 
@@ -152,7 +155,7 @@ impl<'a> Options<'a> {
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
-                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"races" => o.chaos.set(name, value),
+                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"own" | b"races" => o.chaos.set(name, value),
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),

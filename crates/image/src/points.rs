@@ -4,6 +4,7 @@
 use crate::chaos::Settings;
 use crate::libraries::{file_name, object};
 use crate::link_map::LinkMap;
+use crate::options::{OWN_CODE_MAX, number};
 use crate::stub_area::StubArea;
 use crate::text;
 use abi::nr;
@@ -22,6 +23,10 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 static ON: AtomicBool = AtomicBool::new(false);
 static SEED: AtomicU64 = AtomicU64::new(0);
 static PLACES: AtomicU32 = AtomicU32::new(0);
+/// Where each range of the program's own code begins and ends, in the program's file; the rest is 0.
+static OWN_CODE: [AtomicU64; 2 * OWN_CODE_MAX] = [const { AtomicU64::new(0) }; 2 * OWN_CODE_MAX];
+/// One place of so many is anywhere in the program, and the others in its own code.
+const ANYWHERE: usize = 8;
 /// The address of the program's ELF header.
 static PROGRAM: AtomicU64 = AtomicU64::new(0);
 
@@ -29,7 +34,7 @@ static PROGRAM: AtomicU64 = AtomicU64::new(0);
 const LIBRARY: u32 = 1;
 
 /// The functions whose entries are scheduling points.
-const FUNCTIONS: [&[u8]; 53] = [
+const FUNCTIONS: [&[u8]; 57] = [
     b"pthread_mutex_lock",
     b"pthread_mutex_trylock",
     b"pthread_mutex_timedlock",
@@ -83,6 +88,11 @@ const FUNCTIONS: [&[u8]; 53] = [
     b"call_once",
     b"sched_yield",
     b"free",
+    // What a signal handler has done just before is slept through: a signal that comes during the call ends it.
+    b"pause",
+    b"poll",
+    b"select",
+    b"epoll_wait",
 ];
 
 /// Starts adding scheduling points to objects that are mapped from now on.
@@ -91,6 +101,10 @@ pub(crate) fn begin(settings: &Settings<'_>, program: u64) {
     SEED.store(settings.seed, Relaxed);
     PLACES.store(settings.places as u32, Relaxed);
     PROGRAM.store(program, Relaxed);
+    let numbers = settings.own_code.split(|&byte| byte == b',').filter_map(number);
+    for (word, address) in OWN_CODE.iter().zip(numbers) {
+        word.store(address, Relaxed);
+    }
 }
 
 /// Whether the run is controlled.
@@ -134,7 +148,7 @@ pub(crate) unsafe fn mapped(map: &LinkMap) {
     let is_own = name.is_empty() || name.starts_with(b"/") && !name.starts_with(b"/lib") && !name.starts_with(b"/usr");
     if is_own {
         // SAFETY: as the caller promises.
-        unsafe { in_program(&object) };
+        unsafe { in_program(&object, if name.is_empty() { own_code(map.base as u64) } else { Vec::new() }) };
     }
 }
 
@@ -152,19 +166,45 @@ unsafe fn in_c_library(library: &Object<'_>) {
     }
 }
 
-/// Accesses in functions that are drawn with their size as weight.
-unsafe fn in_program(program: &Object<'_>) {
+/// The ranges of the program's own code, at this distance from where they are in its file.
+fn own_code(base: u64) -> Vec<Range<u64>> {
+    let address = |word: &AtomicU64| base + word.load(Relaxed);
+    let (ranges, _) = OWN_CODE.as_chunks::<2>();
+    ranges.iter().map(|[start, end]| address(start)..address(end)).filter(|range| !range.is_empty()).collect()
+}
+
+/// An address of these ranges, each as likely.
+fn draw(rng: &mut Rng, ranges: &[Range<u64>]) -> u64 {
+    let mut at = rng.below(ranges.iter().map(|range| range.end - range.start).sum());
+    for range in ranges {
+        let len = range.end - range.start;
+        if at < len {
+            return range.start + at;
+        }
+        at -= len;
+    }
+    unreachable!("it is less than the sum")
+}
+
+/// Accesses in functions that are drawn with their size as weight: in these ranges, with few exceptions, if there are any. A library
+/// that is linked into the program, such as Rust's, may be a hundred times as large as the rest.
+unsafe fn in_program(program: &Object<'_>, own: Vec<Range<u64>>) {
     let mut rng = Rng::new(SEED.load(Relaxed) ^ 0x5eed);
     let wanted = PLACES.load(Relaxed) as usize;
     for code in program.code() {
         let (mut chosen, mut found): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
+        let all = code.address..code.address + code.bytes.len() as u64;
+        let own: Vec<_> =
+            own.iter().filter(|range| all.start <= range.start && range.end <= all.end).cloned().collect();
+        let all = [all];
         // Most of a program's functions have some; the number of attempts is bounded for a program without any.
-        for _ in 0..8 * wanted {
+        for attempt in 0..8 * wanted {
             if chosen.len() == wanted {
                 break;
             }
             found.clear();
-            accesses(&code, code.address + rng.below(code.bytes.len() as u64), &mut found);
+            let ranges = if own.is_empty() || attempt % ANYWHERE == ANYWHERE - 1 { &all[..] } else { &own };
+            accesses(&code, draw(&mut rng, ranges), &mut found);
             if !found.is_empty() {
                 let access = found.swap_remove(rng.below(found.len() as u64) as usize);
                 if !chosen.contains(&access) {

@@ -3,6 +3,7 @@
 //! - [`collect`](mod@collect) makes one [`Profile`](collect::Profile) of all records: equal stacks of one thread are one
 //!   entry.
 //! - `stacks` unwinds; [`modules`] tells which file's code lay where, and what a function there is called.
+//! - [`own`] tells which of a program's code is not its toolchain's.
 //! - [`variables`] tells what the variable at an address is called.
 //! - [`pprof`] and [`flame`] write the profile.
 //!
@@ -13,6 +14,7 @@
 pub mod collect;
 pub mod flame;
 pub mod modules;
+pub mod own;
 pub mod pprof;
 mod stacks;
 pub mod variables;

@@ -1,7 +1,9 @@
 // Lost wake-up: the worker says that it sleeps only after it has looked at its queue, and nobody writes to its eventfd.
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -22,6 +24,9 @@ static void *work(void *unused)
             atomic_store(&sleeps, 1);
         if (!found && !(found = atomic_exchange(&queued, 0))) {
 #endif
+            struct pollfd ready = {wake, POLLIN, 0};
+            if (poll(&ready, 1, 5000) == 0)
+                abort(); // nothing for five seconds, though all has long been submitted
             (void)!read(wake, &count, sizeof count);
         }
         done += found;

@@ -29,6 +29,7 @@ int main(void)
 {
     pthread_t server;
     struct sigaction action = {.sa_handler = on_signal};
+    alarm(5); // whoever sleeps for so long would never wake
     sigaction(SIGUSR1, &action, NULL);
     sigemptyset(&none);
     sigemptyset(&mask);

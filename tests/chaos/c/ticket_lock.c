@@ -1,7 +1,7 @@
-// Ticket lock overflow: an array lock with fewer slots than threads gives the same slot to two that wait.
+// Ticket lock overflow: with fewer slots than threads two tickets wait at the same slot, and the later one may be served first.
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #define THREADS 3
@@ -10,20 +10,18 @@
 #else
 #define SLOTS 4
 #endif
-static atomic_int may_enter[SLOTS];
+static sem_t may_enter[SLOTS];
 static atomic_uint next_ticket;
-static atomic_int inside;
+static unsigned serving;
 
 static void *work(void *unused)
 {
     for (int i = 0; i < 2; i++) {
         unsigned ticket = atomic_fetch_add(&next_ticket, 1);
-        while (!atomic_load(&may_enter[ticket % SLOTS]))
-            sched_yield();
-        atomic_store(&may_enter[ticket % SLOTS], 0);
-        assert(atomic_fetch_add(&inside, 1) == 0);
-        atomic_fetch_sub(&inside, 1);
-        atomic_store(&may_enter[(ticket + 1) % SLOTS], 1);
+        sem_wait(&may_enter[ticket % SLOTS]);
+        assert(serving == ticket);
+        serving++;
+        sem_post(&may_enter[(ticket + 1) % SLOTS]);
     }
     return unused;
 }
@@ -31,7 +29,8 @@ static void *work(void *unused)
 int main(void)
 {
     pthread_t threads[THREADS];
-    atomic_store(&may_enter[0], 1);
+    for (int i = 0; i < SLOTS; i++)
+        sem_init(&may_enter[i], 0, i == 0);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, NULL);
     for (int i = 0; i < THREADS; i++)

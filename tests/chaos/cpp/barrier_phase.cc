@@ -1,4 +1,4 @@
-// Barrier missing: each cell reads its neighbours and is written in the same phase, so some read the new value.
+// Barrier missing: a cell may read its neighbours for the next round before they have been written in this one.
 #include <barrier>
 #include <cassert>
 #include <thread>
@@ -13,11 +13,11 @@ int main()
     auto step = [&](int me) {
         for (int round = 0; round < 2; round++) {
             int sum = value[(me + 1) % cells] + value[(me + 2) % cells];
+            phase.arrive_and_wait();
+            value[me] = sum;
 #ifndef BUG
             phase.arrive_and_wait();
 #endif
-            value[me] = sum;
-            phase.arrive_and_wait();
         }
     };
     std::vector<std::thread> threads;

@@ -15,6 +15,8 @@ public:
 
 protected:
     virtual void step() = 0;
+
+public:
     void stop()
     {
         stopping_ = true;
@@ -29,9 +31,6 @@ private:
 
 class Counter : public Active {
 public:
-#ifndef BUG
-    ~Counter() override { stop(); }
-#endif
     void step() override { steps_++; }
 
 private:
@@ -42,5 +41,8 @@ int main()
 {
     Active *counter = new Counter;
     counter->start();
+#ifndef BUG
+    counter->stop();
+#endif
     delete counter;
 }

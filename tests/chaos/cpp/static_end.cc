@@ -1,28 +1,42 @@
-// Thread outlives main: a detached thread uses a static object that exit has destroyed.
+// Thread outlives main: a detached thread writes to a static journal that exit has closed.
+#include <atomic>
 #include <cassert>
-#include <memory>
 #include <semaphore>
+#include <string>
 #include <thread>
+#include <vector>
 
-static std::unique_ptr<int> budget = std::make_unique<int>(10);
-static std::binary_semaphore started(0);
+class Journal {
+public:
+    ~Journal() { is_open_ = false; }
+    void append(std::string line)
+    {
+        assert(is_open_);
+        lines_.push_back(std::move(line));
+    }
 
-static void spend()
+private:
+    std::atomic<bool> is_open_ = true;
+    std::vector<std::string> lines_;
+};
+
+static Journal journal;
+static std::binary_semaphore begun(0);
+
+static void work()
 {
-    started.release();
+    begun.release();
     for (int i = 0; i < 3; i++)
-        *budget -= 1;
+        journal.append("step " + std::to_string(i));
 }
 
 int main()
 {
+    std::thread worker(work);
+    begun.acquire();
 #ifdef BUG
-    std::thread(spend).detach();
-    started.acquire();
+    worker.detach();
 #else
-    std::thread spender(spend);
-    started.acquire();
-    spender.join();
-    assert(*budget == 7);
+    worker.join();
 #endif
 }

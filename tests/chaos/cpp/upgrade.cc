@@ -12,10 +12,12 @@ public:
         changed_.wait(lock, [&] { return !upgrading_; });
         readers_++;
     }
-    void done()
+    void done(bool was_upgraded)
     {
         std::unique_lock lock(mutex_);
         readers_--;
+        if (was_upgraded)
+            upgrading_ = false;
         changed_.notify_all();
     }
     // Whether the reader is the only one now; if not it has to begin again.
@@ -28,7 +30,6 @@ public:
 #endif
         upgrading_ = true;
         changed_.wait(lock, [&] { return readers_ == 1; });
-        upgrading_ = false;
         return true;
     }
 
@@ -49,7 +50,7 @@ static void increment()
         int seen = value;
         if ((done = lock.upgrade()))
             value = seen + 1;
-        lock.done();
+        lock.done(done);
     }
 }
 

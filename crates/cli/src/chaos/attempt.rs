@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use anyhow::Context;
 use chaos::log::State;
 use chaos::races::Pair;
 use chaos::{Census, Expected, Log, Spec, Switch, Turn};
+use profile::own::own_code;
 use sync::atomic::AtomicU64;
 
 use super::races::{self, Seen};
@@ -138,6 +140,8 @@ pub struct Room {
     output: File,
     running: Option<Running>,
     modules: Modules,
+    /// A program, and which of its code is its own.
+    own_code: (OsString, Vec<Range<u64>>),
 }
 
 #[derive(Debug)]
@@ -180,7 +184,7 @@ impl Room {
         // SAFETY: mapped just now and never unmapped; all accesses are atomic.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len) };
         let output = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
-        Ok(Room { log: file, words, output, running: None, modules: Modules::default() })
+        Ok(Room { log: file, words, output, running: None, modules: Modules::default(), own_code: Default::default() })
     }
 
     fn log(&self) -> Log<'static> {
@@ -234,7 +238,7 @@ impl Room {
         Ok(())
     }
 
-    fn request(&self, plan: &Plan<'_>) -> RunArguments {
+    fn request(&mut self, plan: &Plan<'_>) -> RunArguments {
         RunArguments {
             controlled: Some(Controlled {
                 // The program opens it by us, so that it has no descriptor more than elsewhere.
@@ -243,10 +247,19 @@ impl Room {
                 seed: plan.seed,
                 epoch: plan.epoch,
                 places: plan.places,
+                own_code: self.own_code(&plan.command[0]),
                 races: plan.races != Races::Off,
             }),
             ..RunArguments::one_cpu(plan.command.to_vec())
         }
+    }
+
+    /// See [`Controlled::own_code`]; read once for each program.
+    fn own_code(&mut self, program: &OsString) -> Vec<Range<u64>> {
+        if self.own_code.0 != *program {
+            self.own_code = (program.clone(), own_code(Path::new(program), image::options::OWN_CODE_MAX));
+        }
+        self.own_code.1.clone()
     }
 
     /// In the child: the same addresses each time, no input, output into our file.
