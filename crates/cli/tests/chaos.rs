@@ -384,3 +384,46 @@ fn random_numbers() {
     assert_eq!(numbers("5"), first);
     assert!(numbers("6").iter().zip(&first).all(|(a, b)| a != b));
 }
+
+/// Some of the programs with planted bugs, all of which `tests/chaos/run` explores: the bug is found, and nothing without it.
+#[test]
+fn planted_bugs() {
+    for name in [
+        "c/transfer.c",
+        "c/missed_signal.c",
+        "c/handler_malloc.c",
+        "c/cancel_lock.c",
+        "c/pause_race.c",
+        "c/itimer_shutdown.c",
+        "cpp/no_predicate.cc",
+        "cpp/map_check.cc",
+        "cpp/pure_virtual.cc",
+        "rust/no_predicate.rs",
+        "rust/ring.rs",
+        "rust/double_checked.rs",
+    ] {
+        let room = Room::new();
+        let (wrong, right) = (planted(&room, name, true), planted(&room, name, false));
+        let explored = room.chaos(&["--runs", "3000", "--", wrong.to_str().unwrap()]);
+        assert_eq!(explored.status.code(), Some(1), "{name}: {}", text(&explored));
+        assert!(!text(&explored).contains("did not end in time"), "{name}: {}", text(&explored));
+        let explored = room.chaos(&["--runs", "20", "--", right.to_str().unwrap()]);
+        assert_eq!(explored.status.code(), Some(0), "{name}: {}", text(&explored));
+    }
+}
+
+/// Compiles a program of `tests/chaos`.
+fn planted(room: &Room, name: &str, bug: bool) -> std::path::PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/chaos").join(name);
+    let program = room.path(if bug { "wrong" } else { "right" });
+    let (compiler, options, plant): (_, &[&str], &[&str]) = match name.rsplit_once('.').expect("an ending").1 {
+        "c" => ("cc", &["-std=gnu11", "-g", "-O1", "-pthread"], &["-DBUG"]),
+        "cc" => ("c++", &["-std=c++20", "-g", "-O1", "-pthread"], &["-DBUG"]),
+        _ => ("rustc", &["--edition", "2024", "-g", "-C", "opt-level=1"], &["--cfg", "bug"]),
+    };
+    let mut command = Command::new(compiler);
+    command.args(options).args(if bug { plant } else { &[] }).arg("-o").arg(&program).arg(source);
+    let done = command.output().expect("a compiler");
+    assert!(done.status.success(), "{name}: {}", text(&done));
+    program
+}

@@ -4,14 +4,19 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
-use object::{Object, ObjectSection};
+use addr2line::gimli::{Dwarf, DwarfSections, EndianSlice, LittleEndian, SectionId, Unit};
+use object::{Object, ObjectSection, ObjectSymbol};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Where the sources of Rust's standard library and of what it uses are said to be.
 const TOOLCHAIN: [&[u8]; 2] = [b"/rustc/", b"/rust/deps/"];
 
-/// The addresses, in the file's own terms and ascending, of the code that debug information knows and that is not Rust's standard
-/// library. Empty if the program has no such library, or if that is not known. At most `ranges_max` ranges: the smallest gaps
+/// The modules of the standard library where a wake-up can be lost, as both ways of mangling write them.
+const WAITS: [&[u8]; 2] = [b"3sys4sync7condvar", b"3sys4sync14thread_parking"];
+
+/// The addresses, in the file's own terms and ascending, of the code of source lines that are not those of Rust's
+/// standard library, and of the few functions by which that waits. Empty if the program has no such library, or if that is not known. At most `ranges_max` ranges: the smallest gaps
 /// are included if there are more.
 #[must_use]
 pub fn own_code(program: &Path, ranges_max: usize) -> Vec<Range<u64>> {
@@ -25,27 +30,48 @@ fn read(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
         let section = file.section_by_name(id.name()).and_then(|section| section.uncompressed_data().ok());
         Ok::<_, ()>(section.unwrap_or_default())
     };
-    let sections = addr2line::gimli::DwarfSections::load(load).ok()?;
-    let dwarf: Dwarf<EndianSlice<'_, LittleEndian>> =
-        sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let sections = DwarfSections::load(load).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
     let (mut own, mut others) = (Vec::new(), 0);
     let mut units = dwarf.units();
     while let Some(header) = units.next().ok()? {
         let unit = dwarf.unit(header).ok()?;
-        let folder = unit.comp_dir.map_or(&[][..], |folder| folder.slice());
-        if TOOLCHAIN.iter().any(|toolchain| folder.starts_with(toolchain)) {
+        if is_toolchain(unit.comp_dir.map_or(&[][..], |folder| folder.slice())) {
             others += 1;
-            continue;
-        }
-        let mut ranges = dwarf.unit_ranges(&unit).ok()?;
-        while let Some(range) = ranges.next().ok()? {
-            // The linker has left out what begins at 0.
-            if range.begin != 0 && range.begin < range.end {
-                own.push(range.begin..range.end);
-            }
+        } else {
+            own_lines(&dwarf, &unit, &mut own)?;
         }
     }
+    let waits = file.symbols().filter(|symbol| symbol.name_bytes().is_ok_and(is_wait));
+    own.extend(waits.map(|symbol| symbol.address()..symbol.address() + symbol.size()));
     Some(own).filter(|_| others > 0)
+}
+
+/// Whether a mangled name is that of a function in which the standard library waits for a condition or parks, or wakes who does.
+fn is_wait(name: &[u8]) -> bool {
+    WAITS.iter().any(|part| name.windows(part.len()).any(|bytes| bytes == *part))
+}
+
+fn is_toolchain(path: &[u8]) -> bool {
+    TOOLCHAIN.iter().any(|toolchain| path.starts_with(toolchain))
+}
+
+/// The code of a unit's lines that are in files of its own: generic functions of the library are in its unit as well.
+fn own_lines<'a>(dwarf: &Dwarf<Slice<'a>>, unit: &Unit<Slice<'a>>, own: &mut Vec<Range<u64>>) -> Option<()> {
+    let Some(program) = unit.line_program.clone() else { return Some(()) };
+    let mut rows = program.rows();
+    let mut begun = None;
+    while let Some((header, row)) = rows.next_row().ok()? {
+        // The linker has left out what begins at 0.
+        own.extend(begun.take().filter(|&begun| begun != 0 && begun < row.address()).map(|begun| begun..row.address()));
+        let Some(file) = row.file(header).filter(|_| !row.end_sequence()) else { continue };
+        let paths = [file.directory(header), Some(file.path_name())].into_iter().flatten();
+        let mut paths = paths.filter_map(|path| dwarf.attr_string(unit, path).ok());
+        if !paths.any(|path| is_toolchain(path.slice())) {
+            begun = Some(row.address());
+        }
+    }
+    Some(())
 }
 
 /// The same in at most `ranges_max` ranges, in ascending order.

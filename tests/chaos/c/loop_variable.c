@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #define THREADS 3
 static int served[THREADS + 1];
@@ -28,6 +29,9 @@ int main(void)
     for (i = 0; i < THREADS; i++) {
         pthread_create(&threads[i], NULL, serve, &i);
         sem_wait(&started);
+        /* Its work is being prepared. */
+        for (int j = 0; j < 500; j++)
+            access("/", F_OK);
     }
     for (int j = 0; j < THREADS; j++)
         pthread_join(threads[j], NULL);
