@@ -101,7 +101,7 @@ mod tests {
         let ranges = || vec![50..60, 0..10, 10..20, 22..30, 100..110];
         assert_eq!(merged(ranges(), 9), [0..20, 22..30, 50..60, 100..110]);
         assert_eq!(merged(ranges(), 3), [0..30, 50..60, 100..110]);
-        assert_eq!(merged(ranges(), 1), [0..110]);
+        assert!(merged(ranges(), 1).into_iter().eq(std::iter::once(0..110)));
         assert!(merged(vec![], 3).is_empty());
     }
 
