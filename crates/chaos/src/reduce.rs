@@ -1,9 +1,14 @@
-//! Reduces the switches of a failing schedule: delta debugging (Zeller and Hildebrandt 2002, `ddmin`).
+//! Reduces the switches of a failing schedule: delta debugging (Zeller and Hildebrandt 2002, `ddmin`). It ends where no
+//! single switch can be left out. Two may be that only undo each other, so of few switches all parts are tried in the end.
 
 use alloc::vec::Vec;
 
-/// A part of `all` for which `fails` is still true and from which no single element can be left out, unless
-/// `patience` calls of `fails` ran out before. `fails(all)` is taken to be true.
+/// Of so many elements all parts are tried: 1023.
+const FEW: usize = 10;
+
+/// A part of `all` for which `fails` is still true and from which no single element can be left out, and the smallest
+/// such part of it if it has at most ten elements, unless `patience` calls of `fails` ran out before. `fails(all)` is taken to
+/// be true.
 pub fn reduce<T: Clone>(all: &[T], mut patience: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut current = all.to_vec();
     let mut pieces = 1;
@@ -31,7 +36,18 @@ pub fn reduce<T: Clone>(all: &[T], mut patience: usize, mut fails: impl FnMut(&[
             None => pieces = (pieces * 2).min(current.len()),
         }
     }
-    current
+    if current.len() <= FEW { smallest(&current, patience, fails).unwrap_or(current) } else { current }
+}
+
+/// The smallest part of `all` for which `fails` is true and that lacks two elements or more, if there is one.
+fn smallest<T: Clone>(all: &[T], patience: usize, mut fails: impl FnMut(&[T]) -> bool) -> Option<Vec<T>> {
+    // The empty part has been tried.
+    let mut parts: Vec<u32> =
+        (1..1 << all.len()).filter(|part: &u32| part.count_ones() as usize + 2 <= all.len()).collect();
+    parts.sort_by_key(|part| part.count_ones());
+    let chosen =
+        |part: u32| (0..all.len()).filter(move |i| part >> i & 1 == 1).map(|i| all[i].clone()).collect::<Vec<T>>();
+    parts.into_iter().take(patience).map(chosen).find(|part| fails(part))
 }
 
 #[cfg(test)]
@@ -45,6 +61,15 @@ mod tests {
             let fails = |part: &[u32]| needed.iter().all(|n| part.contains(n));
             assert_eq!(reduce(&all, usize::MAX, fails), needed);
         }
+    }
+
+    /// Three that matter, and two that must be left out together.
+    #[test]
+    fn what_undoes_itself_is_left_out() {
+        let all: Vec<u32> = (0..50).collect();
+        let fails =
+            |part: &[u32]| [5, 20, 40].iter().all(|n| part.contains(n)) && part.contains(&10) == part.contains(&30);
+        assert_eq!(reduce(&all, usize::MAX, fails), [5, 20, 40]);
     }
 
     #[test]
