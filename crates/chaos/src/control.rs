@@ -2,6 +2,7 @@
 
 use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
+use crate::pauses::Pauses;
 use crate::races::{Access, Race, Races};
 use crate::strategy::{Moment, Strategy, Why};
 use crate::turn::{Left, Turn};
@@ -44,6 +45,8 @@ pub struct Control {
     /// The choice with which the present turn began.
     turn_from: u64,
     hash: u64,
+    /// Only if there may be some.
+    pauses: Option<Pauses>,
     /// Only if races are looked for.
     races: Option<Races>,
     /// The runnable threads that are not held back, at choices where some are.
@@ -78,10 +81,22 @@ impl Control {
             ended: false,
             turn_from: 0,
             hash: 0xcbf2_9ce4_8422_2325,
+            pauses: None,
             races: None,
             free: Vec::new(),
             holds: false,
         }
+    }
+
+    /// The run may have pauses.
+    pub fn pause(&mut self, pauses: Pauses) {
+        self.pauses = Some(pauses);
+    }
+
+    /// Whether no thread runs before the next choice until the next timeout, which is so far away.
+    pub fn pauses(&mut self, timeout_ns: u64) -> bool {
+        let (last, nth) = (self.last, self.nth());
+        self.pauses.as_mut().is_some_and(|pauses| pauses.pauses(last, nth, timeout_ns))
     }
 
     /// Looks for races from now on. `holds`: holds threads back to find more.

@@ -236,6 +236,8 @@ pub struct Controlled {
     pub own_code: Vec<std::ops::Range<u64>>,
     /// Whether it looks for races.
     pub races: bool,
+    /// Whether it may have pauses.
+    pub pauses: bool,
 }
 
 /// The clock that samples are taken by.

@@ -77,6 +77,9 @@ pub fn options(
         if run.races {
             add("races", b"1");
         }
+        if run.pauses {
+            add("pauses", b"1");
+        }
     }
     match request.rt {
         Some(RealTime::Allow) => add("rt", b"allow"),

@@ -55,6 +55,12 @@ fn two_stores_next_to_each_other() {
     found("adjacent_stores", "signal 6", 3);
 }
 
+/// The machine pauses, so that a short sleep is over before another thread has done its few steps.
+#[test]
+fn a_sleep_that_was_taken_to_be_long_enough() {
+    found("late_worker", "exit status 3", 2);
+}
+
 /// The run is held while the crash is reported, and something else may be mapped there meanwhile.
 #[test]
 fn a_store_to_a_page_that_is_gone() {

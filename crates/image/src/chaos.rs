@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Log, Races, Rng, Spec};
+use chaos::{Control, Log, Pauses, Races, Rng, Spec};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -26,6 +26,8 @@ pub struct Settings<'a> {
     pub own_code: &'a [u8],
     /// Whether it looks for races.
     pub races: bool,
+    /// Whether it may have pauses.
+    pub pauses: bool,
 }
 
 impl<'a> Settings<'a> {
@@ -40,6 +42,7 @@ impl<'a> Settings<'a> {
             b"places" => self.places = n as usize,
             b"own" => self.own_code = value,
             b"races" => self.races = n != 0,
+            b"pauses" => self.pauses = n != 0,
             _ => {}
         }
     }
@@ -76,6 +79,9 @@ impl<'a> Settings<'a> {
             None => Spec::replay(log.planned(), log.patience()),
         };
         let mut control = Control::new(strategy, log);
+        if self.pauses {
+            control.pause(Pauses::new(self.seed));
+        }
         if self.races {
             let races = Races::new(Rng::new(self.seed ^ 0x4ace), log.known());
             control.watch(races, self.strategy.is_some());
@@ -106,11 +112,11 @@ mod tests {
 
     #[test]
     fn what_the_command_says_is_read() {
-        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3;races=1", 5).chaos;
+        let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3;races=1;pauses=1", 5).chaos;
         assert_eq!((o.log, o.strategy, o.seed), (&b"/tmp/x"[..], Some(Spec::Pct(2)), 7));
-        assert_eq!((o.epoch, o.places, o.races), (Nanos(5), 3, true));
+        assert_eq!((o.epoch, o.places, o.races, o.pauses), (Nanos(5), 3, true, true));
         assert!(o.is_on() && !Options::parse(b"v=1", 5).chaos.is_on());
         let o = Options::parse(b"chaos=x;strategy=replay", 5).chaos;
-        assert_eq!((o.strategy, o.races), (None, false));
+        assert_eq!((o.strategy, o.races, o.pauses), (None, false, false));
     }
 }

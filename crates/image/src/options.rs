@@ -155,7 +155,9 @@ impl<'a> Options<'a> {
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
-                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"own" | b"races" => o.chaos.set(name, value),
+                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"own" | b"races" | b"pauses" => {
+                    o.chaos.set(name, value);
+                }
                 #[cfg(feature = "planted")]
                 b"plant" => o.plant = value,
                 b"reserve" => o.reserve = number(value).unwrap_or(0),

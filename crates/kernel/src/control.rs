@@ -142,7 +142,7 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn schedule_controlled(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> Next {
-        if self.cpu(cpu).timer_is_due(self.now()) {
+        if self.pause(controlled, cpu, prev) || self.cpu(cpu).timer_is_due(self.now()) {
             let _ = self.on_timer(cpu);
         }
         if self.parked.is_any() {
@@ -160,6 +160,18 @@ impl<M: Machine> Kernel<M> {
             }
             prev = Prev::Block;
         }
+    }
+
+    /// Lets time pass up to the next timeout if the run has a pause before this choice.
+    fn pause(&self, controlled: &Controlled, cpu: CpuId, prev: Prev) -> bool {
+        // An interruption by the host must leave no trace.
+        let is_ours = controlled.interrupted.load(Relaxed) == 0 || prev != Prev::Preempted;
+        let until = self.cpu(cpu).next_timeout();
+        let pauses = is_ours && controlled.control.lock().pauses(until.since(self.now()).0);
+        if pauses {
+            self.m.observe(Event::Pause(until));
+        }
+        pauses
     }
 
     /// Makes one choice.

@@ -110,6 +110,11 @@ impl Cpu {
         CachePadded(cpu)
     }
 
+    /// When the earliest timeout of the calling CPU may be due.
+    pub(crate) fn next_timeout(&self) -> Nanos {
+        Nanos(self.earliest.load(Relaxed))
+    }
+
     /// Whether the machine's timer of the calling CPU should have gone off.
     pub(crate) fn timer_is_due(&self, now: Nanos) -> bool {
         self.armed.load(Relaxed) <= now.0

@@ -149,6 +149,8 @@ pub enum Event<'a> {
     Objects,
     /// A scheduling point of a controlled run: advances virtual time.
     Point,
+    /// In a controlled run no thread runs before this time.
+    Pause(Nanos),
     /// A controlled run waits until the command has seen this state.
     Held(chaos::log::State),
 }

@@ -89,6 +89,8 @@ pub struct Plan<'a> {
     pub places: u16,
     /// Which races it looks for.
     pub races: Races,
+    /// Whether it may have pauses.
+    pub pauses: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// See [`End::Found`].
@@ -249,6 +251,7 @@ impl Room {
                 places: plan.places,
                 own_code: self.own_code(&plan.command[0]),
                 races: plan.races != Races::Off,
+                pauses: plan.pauses,
             }),
             ..RunArguments::one_cpu(plan.command.to_vec())
         }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use chaos::Spec;
 use chaos::races::Pair;
 
 use super::args::ChaosArguments;
@@ -101,6 +102,7 @@ fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64, kno
         epoch,
         places: request.places(),
         races: if request.races { Races::All(known.to_vec()) } else { Races::Off },
+        pauses: schedule.strategy.is_some_and(|spec| spec != Spec::Plain),
         timeout: Duration::from_secs(request.timeout),
         fail_if: request.fail_if.as_deref(),
     }

@@ -34,6 +34,8 @@ pub struct Recording {
     /// As in [`Plan`].
     pub places: u16,
     /// As in [`Plan`].
+    pub pauses: bool,
+    /// As in [`Plan`].
     pub fail_if: Option<String>,
     /// How the run ended.
     pub end: End,
@@ -52,6 +54,7 @@ impl Recording {
             seed: plan.seed,
             epoch: plan.epoch,
             places: plan.places,
+            pauses: plan.pauses,
             fail_if: plan.fail_if.map(str::to_owned),
             end: outcome.end.clone(),
             race: None,
@@ -80,6 +83,7 @@ impl Recording {
             epoch: self.epoch,
             places: self.places,
             races: self.race.map_or(Races::Off, Races::Until),
+            pauses: self.pauses,
             timeout: Duration::from_secs(timeout),
             fail_if: self.fail_if.as_deref(),
         }
@@ -104,6 +108,7 @@ impl Recording {
             "seed": self.seed,
             "epoch": self.epoch,
             "places": self.places,
+            "pauses": self.pauses,
             "fail_if": self.fail_if,
             "end": write_end(&self.end),
             "race": self.race.map(|pair| pair.map(|place| format!("{place:#x}"))),
@@ -173,6 +178,8 @@ fn parse(value: &Value) -> Option<Recording> {
         seed: number(&value["seed"])?,
         epoch: number(&value["epoch"])?,
         places: number(&value["places"])?.try_into().ok()?,
+        // Files that are older than pauses do not say it.
+        pauses: value["pauses"].as_bool().unwrap_or(false),
         fail_if: text(&value["fail_if"]),
         end: read_end(value["end"].as_str()?)?,
         race: hex(&value["race"][0]).zip(hex(&value["race"][1])).map(|(a, b)| [a, b]),
@@ -233,6 +240,7 @@ mod tests {
                 seed: u64::MAX,
                 epoch: 5,
                 places: 16,
+                pauses: true,
                 fail_if: Some("grep x".to_owned()),
                 end,
                 race,
@@ -258,6 +266,7 @@ mod tests {
             seed: 1,
             epoch: 1,
             places: 1,
+            pauses: false,
             fail_if: None,
             end: End::Hang,
             race: None,

@@ -51,7 +51,7 @@ impl Host {
         self.pass_to(self.clock.now() + POINT);
     }
 
-    fn pass_to(&self, at: Nanos) {
+    pub(crate) fn pass_to(&self, at: Nanos) {
         self.clock.set(at);
         self.bounds.set(at);
     }

@@ -152,6 +152,10 @@ impl Machine for Host {
                 self.pass_point();
                 false
             }
+            Event::Pause(until) => {
+                self.pass_to(until);
+                false
+            }
             Event::Objects => {
                 (self.settings.hooks.objects_changed)();
                 false
