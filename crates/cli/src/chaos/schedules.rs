@@ -1,7 +1,9 @@
 //! Which schedules are tried, in which order.
 
+use std::collections::VecDeque;
+
 use anyhow::ensure;
-use chaos::{Expected, Search, Spec, Switch};
+use chaos::{Census, Expected, Rng, Search, Spec, Switch};
 use simulate::Shard;
 
 use super::args::{ChaosArguments, Way};
@@ -9,6 +11,8 @@ use super::attempt::Outcome;
 
 /// The number of choices that the first run is taken to have.
 const STEPS: u64 = 100;
+/// Of so many runs it is known how many choices they had.
+const KNOWN_MAX: usize = 64;
 
 /// One schedule to be tried.
 #[derive(Clone, Debug)]
@@ -32,8 +36,10 @@ pub struct Schedules<'a> {
     /// How many have been given out.
     given: u64,
     limit: u64,
-    /// The largest numbers that runs have had; `None` before the first has come back.
-    had: Option<Expected>,
+    /// How many choices the last runs had among several threads.
+    steps: VecDeque<u64>,
+    /// The largest numbers of events that runs have had.
+    census: Census,
     source: Source<'a>,
 }
 
@@ -58,21 +64,22 @@ impl<'a> Schedules<'a> {
                 Source::Search(Search::new(bound, request.seed))
             }
         };
-        Ok(Schedules { request, given: 0, limit, had: None, source })
+        Ok(Schedules { request, given: 0, limit, steps: VecDeque::new(), census: Census::default(), source })
     }
 
     /// The next schedule. `None` if all have been taken or the next one depends on one that is running.
     pub fn take_one(&mut self) -> Option<Schedule> {
         let shard = self.request.shard.unwrap_or(Shard::WHOLE);
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
-        let first = || Expected { steps: STEPS, ..Expected::default() };
+        let seed = self.request.seed.wrapping_add(number);
+        let expected = Expected { steps: self.steps_of_one(seed), census: self.census.clone() };
         let schedule = match &mut self.source {
             Source::Drawn(specs) => Schedule {
                 strategy: Some(specs[(number % specs.len() as u64) as usize]),
                 switches: Vec::new(),
                 asks: false,
-                seed: self.request.seed.wrapping_add(number),
-                expected: self.had.clone().unwrap_or_else(first),
+                seed,
+                expected,
             },
             Source::Search(search) => {
                 let switches = search.take_one()?;
@@ -84,12 +91,18 @@ impl<'a> Schedules<'a> {
         Some(schedule)
     }
 
+    /// The number of choices over which PCT spreads its changes: those of an earlier run, drawn by the seed. The largest number
+    /// would be too large for most runs if few are much longer, as when a place is in a loop that waits.
+    fn steps_of_one(&self, seed: u64) -> u64 {
+        let at = Rng::new(seed ^ 0x57e5).below(self.steps.len().max(1) as u64);
+        self.steps.get(at as usize).copied().unwrap_or(STEPS)
+    }
+
     /// It has been tried, and has not failed.
     pub fn tried(&mut self, schedule: Schedule, outcome: Outcome) {
-        let had = self.had.take().unwrap_or_default();
-        // PCT spreads its changes over as many choices as runs have had so far.
-        let steps = outcome.steps.max(had.steps).max(2);
-        self.had = Some(Expected { steps, census: had.census.max(&outcome.census) });
+        self.steps.truncate(KNOWN_MAX - 1);
+        self.steps.push_front(outcome.steps.max(2));
+        self.census = std::mem::take(&mut self.census).max(&outcome.census);
         if let Source::Search(search) = &mut self.source {
             search.tried(schedule.switches, outcome.possible, outcome.knows_all);
         }
