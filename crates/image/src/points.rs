@@ -186,8 +186,8 @@ fn draw(rng: &mut Rng, ranges: &[Range<u64>]) -> u64 {
     unreachable!("it is less than the sum")
 }
 
-/// Accesses in functions that are drawn with their size as weight: in these ranges, with few exceptions, if there are any. A library
-/// that is linked into the program, such as Rust's, may be a hundred times as large as the rest.
+/// Accesses in functions that are drawn with their size as weight: in these ranges, with few exceptions, if there are
+/// any. A library that is linked into the program, such as Rust's, may be a hundred times as large as the rest.
 unsafe fn in_program(program: &Object<'_>, own: Vec<Range<u64>>) {
     let mut rng = Rng::new(SEED.load(Relaxed) ^ 0x5eed);
     let wanted = PLACES.load(Relaxed) as usize;

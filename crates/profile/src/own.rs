@@ -16,8 +16,8 @@ const TOOLCHAIN: [&[u8]; 2] = [b"/rustc/", b"/rust/deps/"];
 const WAITS: [&[u8]; 2] = [b"3sys4sync7condvar", b"3sys4sync14thread_parking"];
 
 /// The addresses, in the file's own terms and ascending, of the code of source lines that are not those of Rust's
-/// standard library, and of the few functions by which that waits. Empty if the program has no such library, or if that is not known. At most `ranges_max` ranges: the smallest gaps
-/// are included if there are more.
+/// standard library, and of the few functions by which that waits. Empty if the program has no such library, or if that
+/// is not known. At most `ranges_max` ranges: the smallest gaps are included if there are more.
 #[must_use]
 pub fn own_code(program: &Path, ranges_max: usize) -> Vec<Range<u64>> {
     let ranges = fs::read(program).ok().and_then(|bytes| read(&bytes)).unwrap_or_default();
@@ -47,7 +47,8 @@ fn read(bytes: &[u8]) -> Option<Vec<Range<u64>>> {
     Some(own).filter(|_| others > 0)
 }
 
-/// Whether a mangled name is that of a function in which the standard library waits for a condition or parks, or wakes who does.
+/// Whether a mangled name is that of a function in which the standard library waits for a condition or parks, or wakes
+/// others.
 fn is_wait(name: &[u8]) -> bool {
     WAITS.iter().any(|part| name.windows(part.len()).any(|bytes| bytes == *part))
 }

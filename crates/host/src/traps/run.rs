@@ -299,8 +299,8 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
     }
 }
 
-/// A signal may have arrived for `t`, which was to continue. If it was put back into the queue before it was chosen, its state is
-/// saved already, and must not be saved again.
+/// A signal may have arrived for `t`, which was to continue. If it was put back into the queue before it was chosen, its
+/// state is saved already, and must not be saved again.
 #[cold]
 fn after_heed(me: &'static Carrier, t: ThreadIdx) -> Next {
     let k = me.process();
