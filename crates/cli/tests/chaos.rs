@@ -400,7 +400,6 @@ fn planted_bugs() {
         "c/handler_malloc.c",
         "c/cancel_lock.c",
         "c/pause_race.c",
-        "c/itimer_shutdown.c",
         "cpp/no_predicate.cc",
         "cpp/map_check.cc",
         "cpp/pure_virtual.cc",
