@@ -15,7 +15,7 @@ static pthread_rwlock_t names = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t begin;
 static pthread_spinlock_t spin;
 static sem_t finished;
-static int queue[2], length, sum, spun;
+static int queue[2], length, sum, spun, named;
 static atomic_int left = 2 * ITEMS;
 static _Thread_local int own;
 
@@ -32,7 +32,7 @@ static void *produce(void *unused)
         own++;
     }
     pthread_rwlock_wrlock(&names);
-    sum += own - ITEMS;
+    named += own - ITEMS;
     pthread_rwlock_unlock(&names);
     sem_post(&finished);
     return unused;
@@ -74,5 +74,5 @@ int main(void)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     printf("%d %d\n", sum, spun);
-    return sum != ITEMS * (ITEMS + 1) || spun != 2 * ITEMS;
+    return sum != ITEMS * (ITEMS + 1) || spun != 2 * ITEMS || named != 0;
 }
