@@ -108,6 +108,7 @@ mod tests {
 
     /// This test is a Rust program: its own code is a part of it.
     #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "the release profile has no debug information")]
     fn the_standard_library_is_not_the_programs() {
         let this = std::env::current_exe().unwrap();
         let own = own_code(&this, 16);
