@@ -2,8 +2,8 @@
 //!
 //! Virtual time advances by a microsecond at each scheduling point. So a thread that sleeps for half a millisecond would
 //! always come after the few steps that another one has to do, though on a busy machine it may well come before. A pause
-//! lasts up to the next timeout. Together those of a run are no longer than [`PAUSES_MAX_NS`], which a busy machine may take at any
-//! time: timeouts that are longer keep their meaning.
+//! lasts up to the next timeout. Together those of a run are no longer than [`PAUSES_MAX_NS`], which a busy machine may
+//! take at any time: timeouts that are longer keep their meaning.
 //!
 //! Whether there is a pause at a choice follows from the seed, the thread that ran and how many choices it has had. So a
 //! schedule with a switch less has the others' pauses where they were.

@@ -1,8 +1,8 @@
 //! Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi and Nagarakatte, ASPLOS 2010).
 //!
-//! Each thread has a random priority, and the highest one runs. At `depth - 1` random steps the running thread falls below
-//! all initial priorities. A bug that needs `depth` ordering constraints among n threads in k steps is found by one run with a
-//! probability of at least 1 / (n · k^(depth - 1)).
+//! Each thread has a random priority, and the highest one runs. At `depth - 1` random steps the running thread falls
+//! below all initial priorities. A bug that needs `depth` ordering constraints among n threads in k steps is found by
+//! one run with a probability of at least 1 / (n · k^(depth - 1)).
 //!
 //! The paper assumes that no thread spins. Here a thread that yields falls below all others, so that those it waits
 //! for run.
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
     use crate::{Expected, Spec};
 
-    /// Two threads of `steps` steps each; the bug is there if the second thread does its first step exactly when the first has
-    /// done `at` of its own and not finished: a bug of depth 2.
+    /// Two threads of `steps` steps each; the bug is there if the second thread does its first step exactly when the
+    /// first has done `at` of its own and not finished: a bug of depth 2.
     fn finds(spec: Spec, seed: u64, steps: u32, at: u32) -> bool {
         let mut strategy = spec.strategy(seed, &Expected { steps: u64::from(2 * steps), ..Expected::default() });
         let mut done = [0; 2];

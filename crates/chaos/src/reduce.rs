@@ -1,5 +1,6 @@
 //! Reduces the switches of a failing schedule: delta debugging (Zeller and Hildebrandt 2002, `ddmin`). It ends where no
-//! single switch can be left out. Two may be that only undo each other, so of few switches all parts are tried in the end.
+//! single switch can be left out. Two may be that only undo each other, so of few switches all parts are tried in the
+//! end.
 
 use alloc::vec::Vec;
 
@@ -7,8 +8,8 @@ use alloc::vec::Vec;
 const FEW: usize = 10;
 
 /// A part of `all` for which `fails` is still true and from which no single element can be left out, and the smallest
-/// such part of it if it has at most ten elements, unless `patience` calls of `fails` ran out before. `fails(all)` is taken to
-/// be true.
+/// such part of it if it has at most ten elements, unless `patience` calls of `fails` ran out before. `fails(all)` is
+/// taken to be true.
 pub fn reduce<T: Clone>(all: &[T], mut patience: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut current = all.to_vec();
     let mut pieces = 1;

@@ -141,7 +141,7 @@ pub struct Config {
     /// Where threads wait for descriptors (`--io`).
     pub io: Io,
     /// Tells the largest extended state that a signal frame may hold. A virtual machine's processor takes long to answer,
-    /// so it is asked when the first handler returns.
+    /// so it is not asked before a handler returns.
     pub extended_state: fn() -> signal::frame::ExtendedState,
     /// Switches are recorded.
     pub tracing: bool,

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::attempt::{End, Outcome, Plan, Races};
 use super::races::Seen;
 
-/// The version of the form.
-const VERSION: u64 = 2;
+/// The version of the form, and of what is a scheduling point: a schedule of another one would not be repeated.
+const VERSION: u64 = 3;
 /// A thread that computes in a repeated run is taken to spin only after a tenth of a second, which is 20 checks.
 const PATIENCE: u64 = 20;
 
@@ -178,8 +178,7 @@ fn parse(value: &Value) -> Option<Recording> {
         seed: number(&value["seed"])?,
         epoch: number(&value["epoch"])?,
         places: number(&value["places"])?.try_into().ok()?,
-        // Files that are older than pauses do not say it.
-        pauses: value["pauses"].as_bool().unwrap_or(false),
+        pauses: value["pauses"].as_bool()?,
         fail_if: text(&value["fail_if"]),
         end: read_end(value["end"].as_str()?)?,
         race: hex(&value["race"][0]).zip(hex(&value["race"][1])).map(|(a, b)| [a, b]),
@@ -295,7 +294,7 @@ mod tests {
     fn another_file_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("x.json");
-        for text in ["", "{}", "[1, 2]", r#"{"entresol-chaos": 2}"#, r#"{"entresol-chaos": 1, "command": []}"#] {
+        for text in ["", "{}", "[1, 2]", r#"{"entresol-chaos": 3}"#, r#"{"entresol-chaos": 1, "command": []}"#] {
             fs::write(&file, text).unwrap();
             let why = format!("{:#}", Recording::read(&file).unwrap_err());
             assert!(why.contains("x.json is no schedule"), "{why}");

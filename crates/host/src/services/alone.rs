@@ -26,6 +26,7 @@
 //! | `until` | when it publishes its page; MAX: it has |
 
 use crate::base::dispositions::{self, CARRIER_MASK, FAULTS, HostInfo, SERVICE_SET};
+use crate::base::os::nr;
 use crate::base::{os, report};
 use crate::carriers::carrier::{Carrier, UNTOLD};
 use crate::carriers::outside;
@@ -181,8 +182,9 @@ fn leave_page(k: &Process) {
 /// Whether signals or requests would not arrive while a process with a page computes: a queueing signal has a handler,
 /// the request signal does not have its default action, or a descriptor of the program reads it.
 ///
-/// That the program blocks the request signal does not matter ([`on_request`]): many programs block all signals for a
-/// moment, for example in `posix_spawn(3)`.
+/// While the program blocks the request signal, requests stay pending at the host like all others of that number. Many
+/// programs block all signals for a moment, for example in `posix_spawn(3)`. If the thread waits meanwhile, the service
+/// thread answers ([`before_wait`]).
 fn needs_service_thread(k: &Process, blocked: u64, ignored: u64, caught: u64) -> bool {
     let left = k.m.service.left.load(SeqCst);
     caught & !blocked & QUEUEING != 0 || (ignored | caught | left) & URGENT != 0
@@ -238,7 +240,8 @@ pub(crate) fn heed(me: &Carrier) -> bool {
     if handled != service.installed.load(Relaxed) {
         install(k, handled);
     }
-    let open = open(blocked, caught & !handled) & !held(blocked, caught) | if left { URGENT } else { 0 };
+    let requests = if left { URGENT & !blocked } else { 0 };
+    let open = open(blocked, caught & !handled) & !held(blocked, caught) | requests;
     let before = service.open.load(Relaxed);
     if open != before {
         service.open.store(open, Relaxed);
@@ -345,7 +348,10 @@ pub(crate) fn before_wait(me: &Carrier) {
 fn before_wait_now(me: &Carrier) {
     let k = me.process();
     let [blocked, _, caught] = k.shown_signals(THREAD);
-    if caught.0 & !blocked.0 & QUEUEING != 0 || k.thread(THREAD).wait.kind() == Wait::Signal {
+    let wait = &k.thread(THREAD).wait;
+    let is_vfork = wait.kind() == Wait::Host && wait.call.load(Relaxed) == nr::VFORK as u32;
+    let hides_requests = blocked.0 & URGENT != 0 && k.m.service.until.load(Relaxed) == LEFT && !is_vfork;
+    if caught.0 & !blocked.0 & QUEUEING != 0 || wait.kind() == Wait::Signal || hides_requests {
         end_now(k);
         // Those that are pending end the wait before its time does.
         return k.m.receive(Received::All);
@@ -413,21 +419,19 @@ unsafe extern "C" fn on_arrival(_signal: i32, info: *const HostInfo, frame: *mut
     }
 }
 
-/// The host's handler for requests of tools. Another signal of this number is the program's if its thread blocks it:
-/// then it stays pending. Otherwise it is ignored, as by default.
+/// The host's handler for requests of tools. Other uses of this signal are ignored, as by default.
 unsafe extern "C" fn on_request(_signal: i32, info: *const HostInfo, frame: *mut HostFrame) {
     arch::base::allow_misaligned();
     // SAFETY: the host passes both.
     let (info, frame) = unsafe { (&*info, &mut *frame) };
-    if !arch::base::has_gs() {
+    if !arch::base::has_gs() || info.code != si_code::QUEUE {
         return;
     }
     let me = Carrier::me();
-    let [blocked, ..] = &me.told;
-    let is_kept = info.code == si_code::QUEUE || blocked.load(Relaxed) & URGENT != 0;
-    if is_kept && me.gs.borrowed == 0 && me.process().m.service.is_alone() {
-        note(me, info, frame);
+    if me.gs.borrowed != 0 || !me.process().m.service.is_alone() {
+        return;
     }
+    note(me, info, frame);
 }
 
 /// The host's handler for a signal that ends the process by default.
