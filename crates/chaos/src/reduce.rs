@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-/// Of so many elements all parts are tried: 1023.
+/// Up to this many elements, all parts are tried: 1023 of ten.
 const FEW: usize = 10;
 
 /// A part of `all` for which `fails` is still true and from which no single element can be left out, and the smallest

@@ -52,7 +52,7 @@ const SLOW_CHILD: &str = "
     waitpid(child, 0, WNOHANG);
 ";
 
-/// So many threads that wait for ever while the main thread sleeps.
+/// A given number of threads that wait for ever while the main thread sleeps.
 const PARKED: &str = r#"
     #include <pthread.h>
     #include <stdio.h>

@@ -57,7 +57,7 @@ fn a_poll_is_looked_at_until_it_is_through() {
 fn its_time_counts_from_the_beginning_and_ends() {
     let (mut w, all) = World::with_threads(1);
     assert_eq!(w.call(all[0], nr::POLL, poll(50)), None);
-    // So long it was with the host, until its CPU was wanted.
+    // It was with the host for this long before its CPU was wanted.
     w.advance(20 * MS);
     give_up(&mut w, all[0]);
     w.advance(29 * MS);

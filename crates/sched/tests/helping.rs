@@ -14,7 +14,7 @@ fn set(cpus: &[u16]) -> CpuMask {
     m
 }
 
-/// Of so many CPUs these run a fair thread that stays there: thread 1000 + n on CPU n. The others are idle.
+/// `these` CPUs each run a fair thread that stays there: thread 1000 + n on CPU n. The others are idle.
 fn busy(cpus: usize, these: &[u16]) -> Scene {
     let mut m = Scene::new(cpus);
     for &c in these {

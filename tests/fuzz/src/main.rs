@@ -35,13 +35,13 @@ struct Arguments {
     /// The first seed; otherwise the time
     #[arg(long, global = true)]
     start: Option<u64>,
-    /// So many seeds; otherwise as many as there is time for
+    /// How many seeds; otherwise as many as there is time for
     #[arg(long)]
     seeds: Option<u64>,
-    /// So many seconds; otherwise ENTRESOL_FUZZ_SECS, or 180
+    /// For how many seconds; otherwise ENTRESOL_FUZZ_SECS, or 180
     #[arg(long)]
     secs: Option<u64>,
-    /// So many programs at once
+    /// How many programs at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// Operations to leave out, with commas between
@@ -67,7 +67,7 @@ enum What {
     Replay {
         /// The file
         file: PathBuf,
-        /// So many times
+        /// How many times
         #[arg(long, default_value_t = 5)]
         times: u32,
     },

@@ -11,7 +11,7 @@ use super::attempt::Outcome;
 
 /// The number of choices that the first run is taken to have.
 const STEPS: u64 = 100;
-/// Of so many runs it is known how many choices they had.
+/// The number of runs whose choices are remembered.
 const KNOWN_MAX: usize = 64;
 
 /// One schedule to be tried.

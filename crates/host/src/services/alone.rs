@@ -40,7 +40,7 @@ use arch::frame::HostFrame;
 use ids::{Nanos, ThreadIdx};
 use kernel::machine::Received;
 use kernel::wait::Wait;
-use kernel::{Call, Machine};
+use kernel::{Call, Machine, Next, Trap};
 use linux::Linux;
 use sync::atomic::Ordering::*;
 
@@ -255,6 +255,17 @@ pub(crate) fn heed(me: &Carrier) -> bool {
         _ => k.m.receive(Received::All),
     }
     k.interrupted(THREAD)
+}
+
+/// A signal may have arrived for `t`, which was to continue. If it was put back into the queue before it was chosen, its
+/// state is saved already, and must not be saved again.
+#[cold]
+pub(crate) fn after_heed(me: &'static Carrier, t: ThreadIdx) -> Next {
+    let k = me.process();
+    match k.m.claim(t).load(Relaxed) == me.number + 1 {
+        true => k.trap(me.cpu(), Trap::Interrupt { timer: false, kick: true }),
+        false => k.resched(me.cpu()),
+    }
 }
 
 /// Installs our handler at the host for these signals, and the default action for those that had it before.

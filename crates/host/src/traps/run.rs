@@ -280,7 +280,7 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
         next = match next {
             // A forked child continues in its parent's context.
             Next::Run(t) if me.gs.borrowed == UNBORN => return me.process().m.contexts.get(t),
-            Next::Run(t) if !alone::host_knows(me) && alone::heed(me) => after_heed(me, t),
+            Next::Run(t) if !alone::host_knows(me) && alone::heed(me) => alone::after_heed(me, t),
             Next::Run(t) if fits(me, t) => return load(me, t),
             Next::Run(t) => pass_on(me, t),
             Next::Idle { until } => idle(me, until),
@@ -296,17 +296,6 @@ fn follow_slow(mut me: &'static Carrier, mut next: Next) -> *mut Context {
                 next
             }
         };
-    }
-}
-
-/// A signal may have arrived for `t`, which was to continue. If it was put back into the queue before it was chosen, its
-/// state is saved already, and must not be saved again.
-#[cold]
-fn after_heed(me: &'static Carrier, t: ThreadIdx) -> Next {
-    let k = me.process();
-    match k.m.claim(t).load(Relaxed) == me.number + 1 {
-        true => k.trap(me.cpu(), Trap::Interrupt { timer: false, kick: true }),
-        false => k.resched(me.cpu()),
     }
 }
 

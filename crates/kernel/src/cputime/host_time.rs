@@ -56,7 +56,7 @@ const IDLE_COST: Nanos = Nanos::from_micros(5);
 /// A wait so long pays for asking the host.
 const LONG_WAIT: Nanos = Nanos::from_millis(1);
 
-/// So many waits and bursts in a row are not asked about.
+/// The most waits and bursts in a row about which the host is not asked.
 const ASSUMED_MAX: u32 = 32;
 
 /// A debt of this size is charged to the next thread at once, not only when the host is asked.

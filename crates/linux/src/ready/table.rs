@@ -53,7 +53,7 @@ pub(super) struct Registration {
     limited: bool,
     /// It is a set of others (`epoll_create(2)`).
     is_set: bool,
-    /// So many calls have the poller not look at it meanwhile.
+    /// The number of calls during which the poller must not look at it.
     apart: u32,
 }
 

@@ -82,7 +82,7 @@ fn what_it_does_not_know_is_a_failure_and_not_ignored() {
     fails(run(setup, Policy::Active, vec![fifo(2, [Step::Barrier(alone)])]), "1 threads have not ended");
 }
 
-/// So many times: takes the mutex, adds one to the word after some time, and tells all.
+/// Takes the mutex, adds one to the word after some time and tells all, `times` times.
 fn adds(mutex: crate::user::Mutex, cond: crate::user::Cond, word: u64, times: u32) -> Box<dyn Program> {
     let (mut left, mut part) = (times, 0);
     Box::new(move |v: &mut View<'_>| {

@@ -9,7 +9,7 @@ use crate::args::{RowsArguments, StatusArguments};
 use crate::{STATUS_BROKEN, STATUS_WRONG};
 use tool::say;
 
-/// So many shards are named; beyond them they are counted.
+/// The number of shards that are named. If there are more, they are only counted.
 const NAMED_MOST: usize = 20;
 
 /// Counts; returns the exit status: 0 if all is done and nothing failed.

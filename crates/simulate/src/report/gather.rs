@@ -9,7 +9,7 @@ use crate::fleet::row::{column_name, command};
 use crate::fleet::table::{Cell, Table, Values};
 use crate::plan::FLAT;
 
-/// So many failed runs of a side are kept with their commands.
+/// The number of a side's failed runs that are kept with their commands.
 const FAILED_MOST: usize = 10;
 
 /// All rows.

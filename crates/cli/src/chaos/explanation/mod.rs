@@ -21,9 +21,9 @@ use super::recording::Recording;
 use super::results::write;
 use super::stacks::Stack;
 
-/// So many switches are explained: the first ones.
+/// The number of switches that are explained: the first ones.
 const SWITCHES_MAX: usize = 50;
-/// So often the run is stopped in one turn, and in all of them: the time that it takes.
+/// How often the run is stopped in one turn, and in all of them. Each stop takes time.
 const STOPS_MAX: u64 = 64;
 const STOPS_ALL_MAX: u64 = 800;
 

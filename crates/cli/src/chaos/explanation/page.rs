@@ -10,7 +10,7 @@ use crate::chaos::stacks::Stack;
 use tool::html::{escape, page};
 
 const STYLE: &str = include_str!("page.css");
-/// So many source lines are shown before and after one.
+/// The number of source lines that are shown before and after one.
 const MARGIN: u32 = 4;
 /// The most of the program's output that is shown.
 const OUTPUT_MAX: usize = 16 << 10;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::Explanation;
 use tool::html::escape;
 
-/// So many threads have a lane: those of the shown switches and the first others.
+/// The number of threads that have a lane: those of the shown switches and the first others.
 const LANES_MAX: usize = 64;
 /// Width of the names and of the lanes; height of the row of numbers, of a lane and of a turn in it, pixels.
 const NAMES: f64 = 190.0;
