@@ -75,6 +75,13 @@ OP(fill, 12, NO_VFORK, AREAS, 3) {
     tell_area(i);
 }
 
+/* Whether one of the areas grows into free space below it that is looked at. */
+static bool any_grows(void) {
+    for (int i = 0; i < AREAS; i++)
+        if (areas[i].at && areas[i].grows) return true;
+    return false;
+}
+
 OP(unmap, 14, NO_VFORK, AREAS, 3) {
     int i = next_area(a[0], true);
     if (i < 0) return say(" skipped");
@@ -83,10 +90,8 @@ OP(unmap, 14, NO_VFORK, AREAS, 3) {
     if (a[1] == 0 || pages < 4) {
         say(" %s", outcome(munmap(at, pages * PAGE)));
         areas[i].at = 0;
-        /* Something else may lie there, but not before anything is mapped, unless what lies above grows. */
-        bool grows = false;
-        for (int other = 0; other < AREAS; other++) grows |= areas[other].at && areas[other].grows;
-        if (!grows) say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
+        /* Something else may lie there, but not before anything is mapped. */
+        if (!any_grows()) say(" left %d %d", look(at), look(at + (pages - 1) * PAGE));
     } else if (a[1] == 1) {
         /* A hole, which is told and then filled: what is mapped next would lie there or elsewhere. */
         say(" %s", outcome(munmap(at + PAGE, PAGE)));
@@ -145,7 +150,7 @@ OP(remap, 10, NO_VFORK, AREAS, 5, 2) {
         moved = mremap(at, pages * PAGE, wanted * PAGE, MREMAP_MAYMOVE);
     }
     if (moved == MAP_FAILED) return say(" %s", error_name(errno));
-    if (moved != at && a[2]) say(" old %d", look(at));
+    if (moved != at && a[2] && !any_grows()) say(" old %d", look(at));
     areas[i].at = moved, areas[i].pages = wanted;
     tell_area(i);
 }
