@@ -12,6 +12,9 @@
 //!       13  TURNS: how many there were (crate::turn)   14  KEEP_TURNS: how many of them are kept
 //!       15  AFTER: so many choices of that turn come before it waits
 //!       16  KNOWN: how many races are known already
+//!       17  OWNER: the id of the controlled process; 0: none yet
+//!       18  OTHERS: how many programs were executed that are not controlled
+//!       19  COMMAND: the id of the command's process
 //!  from 24  the ids of the first 256 threads
 //!  from 280 the events of each thread and class that earlier runs had, then those of this run: 512 words each
 //!  from 1304 the race that has just been found, if the state says so
@@ -20,6 +23,9 @@
 //!  before the last KEEP × 2 words: the turns, KEEP_TURNS words
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
+//! Who writes: the command before the run, and STATE, STOP and AFTER while the run waits for it; then the process that has
+//! claimed OWNER. Other processes of the run write only OWNER, from 0, and OTHERS.
+//!
 //! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest), the count above them (31
 //! bits), and whether the thread spun (the highest bit); and where the last thread was.
 
@@ -31,7 +37,10 @@ use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The version of the layout.
-pub const LAYOUT: u64 = 0x454e_4348_0005;
+pub const LAYOUT: u64 = 0x454e_4348_0006;
+/// The places of words that several processes write.
+const OWNER: usize = 17;
+const OTHERS: usize = 18;
 const IDS: usize = 24;
 const IDS_LEN: usize = 256;
 const EXPECTED: usize = IDS + IDS_LEN;
@@ -142,6 +151,10 @@ words! {
     after, set_after = 15;
     /// The number of known races.
     known_len, set_known_len = 16;
+    /// The number of executed programs that are not controlled.
+    others, set_others = 18;
+    /// The id of the command's process.
+    command, set_command = 19;
 }
 
 impl<'a> Log<'a> {
@@ -170,6 +183,33 @@ impl<'a> Log<'a> {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0[0].load(Acquire) == LAYOUT && self.planned_len() <= (self.0.len() - HEAD) / SWITCH_WORDS
+    }
+
+    /// The controlled process; 0: there is none yet.
+    #[must_use]
+    pub fn owner(&self) -> i32 {
+        self.0[OWNER].load(Acquire) as i32
+    }
+
+    /// The process `pid` begins to execute a program: whether it is controlled. The first one is that `may_be`. If the
+    /// controlled process executes any other program before there was a choice among several threads, that one is
+    /// controlled in its place, and what was counted so far is forgotten.
+    #[must_use]
+    pub fn claim(&self, pid: i32, may_be: bool) -> bool {
+        let is_mine = match self.owner() {
+            0 => may_be && self.0[OWNER].compare_exchange(0, pid as u64, AcqRel, Acquire).is_ok(),
+            owner => owner == pid && self.steps() == 0,
+        };
+        if is_mine {
+            let done = [2..7, 10..11, 13..14, IDS..EXPECTED, COUNTED..RACE];
+            done.into_iter().flatten().for_each(|i| self.0[i].store(0, Relaxed));
+        }
+        is_mine
+    }
+
+    /// A program is executed that is not controlled.
+    pub fn count_other(&self) {
+        self.0[OTHERS].fetch_add(1, Relaxed);
     }
 
     fn planned_len(&self) -> usize {
@@ -392,6 +432,30 @@ mod tests {
         // One more does not fit: it is counted, and that is seen.
         log.add(&made[2]);
         assert_eq!((log.made(), log.switches(), log.is_complete()), (made[..2].to_vec(), 3, false));
+    }
+
+    #[test]
+    fn one_process_is_controlled() {
+        let words = words(Log::len(1, 2));
+        let log = Log::new(&words).unwrap();
+        let planned = [Switch { last: 1, nth: 5, to: 2, spins: false, place: 9 }];
+        log.prepare(&planned);
+        log.set_expected_steps(7);
+        assert!(!log.claim(69, false) && log.owner() == 0);
+        assert!(log.claim(70, true) && log.owner() == 70);
+        log.set_points(3);
+        log.set_tid(0, 70);
+        log.set_threads(1);
+        log.count(0, 1);
+        // Its child is another process; then it executes a program itself.
+        assert!(!log.claim(71, true));
+        assert!(log.claim(70, false));
+        assert_eq!((log.points(), log.tids(), log.counted()), (0, vec![], Census::default()));
+        assert_eq!((log.planned(), log.expected_steps()), (planned.to_vec(), 7));
+        log.set_steps(1);
+        assert!(!log.claim(70, true), "there was a choice");
+        log.count_other();
+        assert_eq!(log.others(), 1);
     }
 
     #[test]

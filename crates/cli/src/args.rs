@@ -238,6 +238,8 @@ pub struct Controlled {
     pub races: bool,
     /// Whether it may have pauses.
     pub pauses: bool,
+    /// The program that is controlled, by the end of its path; `None`: the one that is started.
+    pub only: Option<String>,
 }
 
 /// The clock that samples are taken by.

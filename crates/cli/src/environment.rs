@@ -80,6 +80,9 @@ pub fn options(
         if run.pauses {
             add("pauses", b"1");
         }
+        if let Some(only) = &run.only {
+            add("only", only.as_bytes());
+        }
     }
     match request.rt {
         Some(RealTime::Allow) => add("rt", b"allow"),

@@ -1,6 +1,7 @@
 //! Starts the kernel inside a program, before its libraries are mapped.
 
 use crate::auxv::{self, Auxiliary};
+use crate::chaos::Start;
 use crate::loader::FILE;
 use crate::options::Options;
 use crate::stub_area::PAGE;
@@ -39,10 +40,11 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
     unsafe {
         let Some(value) = find(envp, OPTIONS) else { return };
         let value = value.to_vec();
-        let options = Options::parse(&value, os::getpid());
+        let mut options = Options::parse(&value, os::getpid());
         let mut aux = auxv::read(envp);
         let door = DOORS.iter().find(|door| find(envp, door).is_some_and(|v| v.starts_with(options.image)));
         let Some(door) = door else { return };
+        decide_control(&mut options, &aux);
         let tree = options.tree.unwrap_or_else(Tree::begin);
         let mut handover = handover(door, &options, &tree, &value);
         let by_linker = executable.is_none();
@@ -68,25 +70,28 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
     }
 }
 
+/// Decides whether `entresol chaos` controls this process.
+fn decide_control(options: &mut Options<'_>, aux: &Auxiliary) {
+    let start = match (options.tree, options.reserve) {
+        (None, _) => Start::First,
+        (_, 0) => Start::Executed,
+        _ => Start::Again,
+    };
+    // SAFETY: the host's string, or none.
+    let path = unsafe { (aux.file as *const c_char).as_ref().map_or(&b""[..], |at| CStr::from_ptr(at).to_bytes()) };
+    if options.chaos.decide(path, start).is_err() {
+        host::report::fatal(format_args!("the log of a controlled run cannot be used"));
+    }
+}
+
 fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Handover {
     let join = |name: &[u8], value: &[u8]| -> Vec<u8> { [name, value, &[0]].concat() };
     let mut handed_on = Vec::new();
     // Settings that concern only this process are not passed on.
     let own = |pair: &[u8]| {
-        [
-            &b"stats="[..],
-            b"tree=",
-            b"chaos=",
-            b"reserve=",
-            b"name=",
-            b"program=",
-            b"thread=",
-            b"ignored=",
-            b"rate=",
-            b"filter=",
-        ]
-        .iter()
-        .any(|name| pair.starts_with(name))
+        [&b"stats="[..], b"tree=", b"reserve=", b"name=", b"program=", b"thread=", b"ignored=", b"rate=", b"filter="]
+            .iter()
+            .any(|name| pair.starts_with(name))
     };
     for pair in value.split(|&b| b == b';').filter(|pair| !own(pair)) {
         handed_on.extend_from_slice(pair);

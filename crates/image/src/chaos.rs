@@ -8,6 +8,17 @@ use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
 
+/// How a program was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// By the command.
+    First,
+    /// Once more, by [`restart`](crate::restart).
+    Again,
+    /// By another program.
+    Executed,
+}
+
 /// The options of a controlled run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings<'a> {
@@ -28,6 +39,11 @@ pub struct Settings<'a> {
     pub races: bool,
     /// Whether it may have pauses.
     pub pauses: bool,
+    /// The program that is controlled, by the end of its path, with those that it executes in its place; empty: the one
+    /// that the command starts.
+    pub only: &'a [u8],
+    /// The words, once this process is the controlled one.
+    mapped: Option<Log<'static>>,
 }
 
 impl<'a> Settings<'a> {
@@ -43,13 +59,39 @@ impl<'a> Settings<'a> {
             b"own" => self.own_code = value,
             b"races" => self.races = n != 0,
             b"pauses" => self.pauses = n != 0,
+            b"only" => self.only = value,
             _ => {}
         }
     }
 
+    /// Decides whether this process is the controlled one; before, it is not. `path` is the executed program, which may
+    /// be a script.
+    ///
+    /// # Errors
+    /// The command has started it, and it cannot use the log. A process with other rights may not, and is not
+    /// controlled.
+    pub(crate) fn decide(&mut self, path: &[u8], start: Start) -> Result<(), ()> {
+        let log = match self.map() {
+            None if start == Start::First && !self.log.is_empty() => return Err(()),
+            None => return Ok(()),
+            Some(log) => log,
+        };
+        let is_named = self.only.is_empty() || ends_with(path, self.only);
+        if !log.claim(os::getpid(), is_named) {
+            log.count_other();
+            return Ok(());
+        }
+        self.mapped = Some(log);
+        if start == Start::Executed && (self.only.is_empty() || !is_named) {
+            // The ranges are of another file.
+            self.own_code = b"";
+        }
+        Ok(())
+    }
+
     /// Whether the run is controlled.
     pub(crate) fn is_on(&self) -> bool {
-        !self.log.is_empty()
+        self.mapped.is_some()
     }
 
     /// In a controlled run, derives the random bytes that Linux gives a program at this address (AT_RANDOM) from the
@@ -68,12 +110,7 @@ impl<'a> Settings<'a> {
 
     /// The object that makes the choices, if the run is controlled.
     pub(crate) fn control(&self) -> Option<Control> {
-        if !self.is_on() {
-            return None;
-        }
-        let Some(log) = self.map().filter(Log::is_ready) else {
-            host::report::fatal(format_args!("the log of a controlled run cannot be used"))
-        };
+        let log = self.mapped?;
         let strategy = match self.strategy {
             Some(spec) => spec.strategy(self.seed, &log.expected()),
             None => Spec::replay(log.planned(), log.patience()),
@@ -89,8 +126,11 @@ impl<'a> Settings<'a> {
         Some(control)
     }
 
-    /// Maps the words for the rest of the process's life.
+    /// Maps the words for the rest of the process's life. `None` if there are none, or they cannot be used.
     fn map(&self) -> Option<Log<'static>> {
+        if self.log.is_empty() {
+            return None;
+        }
         let path = [self.log, &[0]].concat();
         let fd = os::open(&path, O_RDWR, 0).ok()?;
         let len = os::len(fd).unwrap_or(0) as usize;
@@ -101,8 +141,13 @@ impl<'a> Settings<'a> {
             return None;
         }
         // SAFETY: mapped just now, aligned, of this length, and never unmapped; all accesses are atomic.
-        Log::new(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) })
+        Log::new(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) }).filter(Log::is_ready)
     }
+}
+
+/// Whether these are the last components of the path.
+fn ends_with(path: &[u8], components: &[u8]) -> bool {
+    path.strip_suffix(components).is_some_and(|rest| rest.last().is_none_or(|&byte| byte == b'/'))
 }
 
 #[cfg(test)]
@@ -115,8 +160,29 @@ mod tests {
         let o = Options::parse(b"v=1;chaos=/tmp/x;strategy=pct:2;seed=7;epoch=5;places=3;races=1;pauses=1", 5).chaos;
         assert_eq!((o.log, o.strategy, o.seed), (&b"/tmp/x"[..], Some(Spec::Pct(2)), 7));
         assert_eq!((o.epoch, o.places, o.races, o.pauses), (Nanos(5), 3, true, true));
-        assert!(o.is_on() && !Options::parse(b"v=1", 5).chaos.is_on());
-        let o = Options::parse(b"chaos=x;strategy=replay", 5).chaos;
-        assert_eq!((o.strategy, o.races, o.pauses), (None, false, false));
+        assert!(!o.is_on() && o.only.is_empty());
+        let o = Options::parse(b"chaos=x;strategy=replay;only=a/b", 5).chaos;
+        assert_eq!((o.strategy, o.races, o.pauses, o.only), (None, false, false, &b"a/b"[..]));
+    }
+
+    #[test]
+    fn programs_are_named_by_the_end_of_their_path() {
+        for (path, name) in [("/usr/bin/test", "test"), ("test", "test"), ("./a/b", "a/b"), ("/a/b", "/a/b")] {
+            assert!(ends_with(path.as_bytes(), name.as_bytes()), "{path} {name}");
+        }
+        for (path, name) in [("/usr/bin/mytest", "test"), ("test", "./test"), ("/a/b/c", "b"), ("", "b")] {
+            assert!(!ends_with(path.as_bytes(), name.as_bytes()), "{path} {name}");
+        }
+    }
+
+    #[test]
+    fn without_a_log_nothing_is_controlled() {
+        let decided = |options: &'static [u8], start| {
+            let mut settings = Options::parse(options, 5).chaos;
+            (settings.decide(b"/bin/x", start), settings.is_on())
+        };
+        assert_eq!(decided(b"v=1", Start::First), (Ok(()), false));
+        assert_eq!(decided(b"v=1;chaos=/nowhere", Start::First), (Err(()), false));
+        assert_eq!(decided(b"v=1;chaos=/nowhere", Start::Executed), (Ok(()), false));
     }
 }

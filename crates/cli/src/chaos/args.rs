@@ -30,6 +30,7 @@ const PLACES_FOR_RACES: u16 = 128;
         entresol chaos --strategy dfs:2 -- ./test           every schedule with at most two switches\n  \
         entresol chaos --fail-if 'grep -q lost' -- ./test   a failure is what this command finds in the output\n  \
         entresol chaos --races -- ./test                    lists the data races that these runs show\n  \
+        entresol chaos --only mytest -- make check          controls a program that another one starts\n  \
         entresol chaos --shard 0/4 --junit r.xml -- ./test  a quarter of them, with a report for CI\n  \
         entresol chaos --replay chaos.json                  the failing run again\n  \
         entresol chaos --bisect chaos.json                  the fewest switches that it needs, and where they are\n  \
@@ -53,6 +54,9 @@ pub struct ChaosArguments {
     /// most C switches, those with the fewest first)
     #[arg(long, value_name = "NAME", default_value = "pct:3,surw", value_parser = strategy)]
     pub strategy: Way,
+    /// Control this program instead of the one that is started, which starts it: its name, or the end of its path
+    #[arg(long, value_name = "NAME", value_parser = program, conflicts_with_all = ["replay", "bisect"])]
+    pub only: Option<String>,
     /// The seed of the first run; each further run has the next one
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
@@ -109,6 +113,14 @@ pub enum Way {
     Drawn(Vec<Spec>),
     /// All with at most so many switches.
     Search(u32),
+}
+
+fn program(text: &str) -> Result<String, String> {
+    match text.trim_start_matches("./") {
+        "" => Err("it is the name of a program, or the end of its path".to_owned()),
+        name if name.contains(';') => Err("a program with a semicolon in its path cannot be named".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }
 
 fn strategy(text: &str) -> Result<Way, String> {

@@ -1,7 +1,7 @@
 //! One controlled run: a child process, the log that it shares with us, and how it ended.
 
 use std::collections::VecDeque;
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
@@ -17,14 +17,15 @@ use chaos::{Census, Expected, Log, Spec, Switch, Turn};
 use profile::own::own_code;
 use sync::atomic::AtomicU64;
 
+use super::ending::{self, end, end_rest};
 use super::races::{self, Seen};
 use super::stacks::{Modules, Stack};
 use crate::args::{Controlled, RunArguments};
 use crate::run;
 
-/// So many switches of a run are kept.
+/// The number of switches of a run that are kept.
 const SWITCHES_MAX: usize = 1 << 20;
-/// So many switches are kept that a run could have made.
+/// The number of switches that a run could have made and that are kept.
 const POSSIBLE_MAX: usize = 1 << 18;
 /// The number of turns of a run that are kept.
 const TURNS_MAX: usize = 1 << 18;
@@ -95,6 +96,18 @@ pub struct Plan<'a> {
     pub timeout: Duration,
     /// See [`End::Found`].
     pub fail_if: Option<&'a str>,
+    /// As in [`Controlled`].
+    pub only: Option<&'a str>,
+}
+
+impl Plan<'_> {
+    /// The file of the program that is controlled, if the plan tells where it is.
+    pub fn file(&self) -> Option<&OsStr> {
+        match self.only {
+            None => Some(&self.command[0]),
+            Some(only) => only.contains('/').then_some(OsStr::new(only)),
+        }
+    }
 }
 
 /// What a run has done.
@@ -130,6 +143,8 @@ pub struct Outcome {
     pub races: Vec<Seen>,
     /// Their places, and those of what seemed to be one.
     pub pairs: Vec<Pair>,
+    /// The number of programs that were executed and not controlled.
+    pub others: u64,
     /// What it wrote.
     pub output: Vec<u8>,
 }
@@ -152,6 +167,7 @@ struct Running {
     handle: OwnedFd,
     until: Instant,
     fail_if: Option<String>,
+    only: Option<String>,
     /// Its threads when a signal was about to end it.
     dying: Vec<Stack>,
     /// The stops that are still to come.
@@ -168,7 +184,7 @@ struct Running {
 impl Room {
     /// Room in memory without a name, of which nothing stays behind however this process ends.
     pub fn new() -> anyhow::Result<Room> {
-        let file = in_memory(c"entresol-chaos-log").context("no room for the log of a run")?;
+        let file = in_memory(ending::LOG_NAME).context("no room for the log of a run")?;
         let len = Log::len(SWITCHES_MAX, SWITCHES_MAX + POSSIBLE_MAX + TURNS_MAX);
         file.set_len(8 * len as u64).context("no room for the log of a run")?;
         // SAFETY: a new mapping of a file of ours, of its length.
@@ -197,6 +213,7 @@ impl Room {
     pub fn begin(&mut self, plan: &Plan<'_>) -> anyhow::Result<()> {
         let log = self.log();
         log.prepare(plan.switches);
+        log.set_command(std::process::id().into());
         let mut stops: VecDeque<Stop> = plan.stops.iter().copied().collect();
         stop_at(&log, stops.pop_front());
         log.set_keep_turns(TURNS_MAX as u64);
@@ -215,21 +232,18 @@ impl Room {
             0 => self.become_program(&request),
             pid => pid,
         };
-        // SAFETY: a system call about our own child.
-        let handle = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        if handle < 0 {
-            let why = io::Error::last_os_error();
-            end(pid);
-            return Err(why).context("cannot watch a process (pidfd_open)");
+        let handle = ending::handle(pid);
+        if handle.is_err() {
+            end(pid, log.owner());
         }
-        // SAFETY: made just now, and nobody else's.
-        let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
+        let handle = handle.context("cannot watch a process (pidfd_open)")?;
         let until = Instant::now() + plan.timeout;
         self.running = Some(Running {
             pid,
             handle,
             until,
             fail_if: plan.fail_if.map(str::to_owned),
+            only: plan.only.map(str::to_owned),
             dying: vec![],
             stops,
             seen: vec![],
@@ -249,18 +263,19 @@ impl Room {
                 seed: plan.seed,
                 epoch: plan.epoch,
                 places: plan.places,
-                own_code: self.own_code(&plan.command[0]),
+                own_code: plan.file().map_or(vec![], |file| self.own_code(file)),
                 races: plan.races != Races::Off,
                 pauses: plan.pauses,
+                only: plan.only.map(str::to_owned),
             }),
             ..RunArguments::one_cpu(plan.command.to_vec())
         }
     }
 
     /// See [`Controlled::own_code`]; read once for each program.
-    fn own_code(&mut self, program: &OsString) -> Vec<Range<u64>> {
-        if self.own_code.0 != *program {
-            self.own_code = (program.clone(), own_code(Path::new(program), image::options::OWN_CODE_MAX));
+    fn own_code(&mut self, program: &OsStr) -> Vec<Range<u64>> {
+        if self.own_code.0 != program {
+            self.own_code = (program.to_owned(), own_code(Path::new(program), image::options::OWN_CODE_MAX));
         }
         self.own_code.1.clone()
     }
@@ -298,14 +313,19 @@ impl Room {
         let log = self.log();
         let Some(running) = &mut self.running else { return Ok(None) };
         forget_excess(&self.output);
-        let pid = running.pid;
-        let mut status = 0;
+        let (child, mut status) = (running.pid, 0);
+        let pid = if log.owner() == 0 { child } else { log.owner() };
         // SAFETY: our own child and word.
-        if unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } == pid {
-            end_group(pid);
+        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+            end_rest(child, pid);
             let stacks = std::mem::take(&mut running.dying);
+            let only = running.only.take();
             let began = log.state() != State::New;
-            return self.finish(|output, fail_if| judge(began, status, output, fail_if), stacks).map(Some);
+            let judge = |output: &[u8], fail_if: Option<&str>| match began {
+                true => judge(status, output, fail_if),
+                false => Err(not_begun(only.as_deref(), output)),
+            };
+            return self.finish(judge, stacks).map(Some);
         }
         let why = match log.state() {
             State::Stuck => End::Deadlock,
@@ -324,19 +344,19 @@ impl Room {
             }
             State::Raced => {
                 let ends = running.races == Races::Until(log.race().pair());
-                running.see_race(&mut self.modules, &log);
+                running.see_race(pid, &mut self.modules, &log);
                 if !ends {
                     log.set_state(State::Running);
                     return Ok(None);
                 }
-                end(pid);
+                end(child, pid);
                 return self.finish(|_, _| Ok(End::Race), vec![]).map(Some);
             }
             _ if Instant::now() >= running.until => End::Hang,
             _ => return Ok(None),
         };
         let stacks = self.modules.stacks(pid, &log, why != End::Hang);
-        end(pid);
+        end(child, pid);
         self.finish(|_, _| Ok(why), stacks).map(Some)
     }
 
@@ -370,6 +390,7 @@ impl Room {
             stacks,
             races,
             pairs,
+            others: log.others(),
             output,
         })
     }
@@ -413,7 +434,7 @@ fn in_memory(name: &CStr) -> io::Result<File> {
 
 impl Running {
     /// The run has shown a race and waits: that is no time of its own.
-    fn see_race(&mut self, modules: &mut Modules, log: &Log<'_>) {
+    fn see_race(&mut self, pid: i32, modules: &mut Modules, log: &Log<'_>) {
         let (began, race) = (Instant::now(), log.race());
         let wanted = match &self.races {
             Races::Off => false,
@@ -423,7 +444,7 @@ impl Running {
         };
         if wanted {
             self.pairs.push(race.pair());
-            self.raced.extend(races::describe(self.pid, modules, log));
+            self.raced.extend(races::describe(pid, modules, log));
         }
         self.until += began.elapsed();
     }
@@ -432,7 +453,7 @@ impl Running {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some(running) = &self.running {
-            end(running.pid);
+            end(running.pid, self.log().owner());
         }
     }
 }
@@ -445,24 +466,17 @@ pub fn wait_for(handles: &[i32]) {
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 2) };
 }
 
-/// Ends a run with all that it has started, and waits for it.
-fn end(pid: i32) {
-    end_group(pid);
-    // SAFETY: our own child.
-    unsafe {
-        libc::kill(pid, libc::SIGKILL);
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
+/// The reason why nothing was controlled: `run` has ended, and its words are the output; or only one program was to be.
+fn not_begun(only: Option<&str>, output: &[u8]) -> anyhow::Error {
+    let output = String::from_utf8_lossy(output);
+    match only {
+        None => anyhow::anyhow!("the program did not run: {}", output.trim()),
+        Some(only) => anyhow::anyhow!("no program {only} was started, so nothing was controlled: {}", output.trim()),
     }
 }
 
-fn end_group(pid: i32) {
-    // SAFETY: the group that the child has made for itself; gone groups are an error that does no harm.
-    unsafe { libc::kill(-pid, libc::SIGKILL) };
-}
-
-/// Any end is the program's own, once it `began`; until then `run` has ended, and its words are the output.
-fn judge(began: bool, status: i32, output: &[u8], fail_if: Option<&str>) -> anyhow::Result<End> {
-    anyhow::ensure!(began, "the program did not run: {}", String::from_utf8_lossy(output).trim());
+/// Any end is the program's own.
+fn judge(status: i32, output: &[u8], fail_if: Option<&str>) -> anyhow::Result<End> {
     if libc::WIFSIGNALED(status) {
         return Ok(End::Crash(libc::WTERMSIG(status)));
     }

@@ -61,7 +61,7 @@ pub fn explore(request: &ChaosArguments) -> anyhow::Result<i32> {
             described += began.elapsed();
             let Some(outcome) = found else { continue };
             let schedule = running.take().expect("a room runs what it was given");
-            tried.add(&outcome);
+            tried.add(&outcome, request.only.as_deref());
             let plan = plan(request, &schedule, epoch, &[]);
             for pair in &outcome.pairs {
                 if !tried.pairs.contains(pair) {
@@ -105,6 +105,7 @@ fn plan<'a>(request: &'a ChaosArguments, schedule: &'a Schedule, epoch: u64, kno
         pauses: schedule.strategy.is_some_and(|spec| spec != Spec::Plain),
         timeout: Duration::from_secs(request.timeout),
         fail_if: request.fail_if.as_deref(),
+        only: request.only.as_deref(),
     }
 }
 
@@ -126,11 +127,11 @@ fn failed(request: &ChaosArguments, plan: &Plan<'_>, outcome: &Outcome, tried: &
 }
 
 impl Tried {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &Outcome, only: Option<&str>) {
         self.runs += 1;
         self.schedules.insert(outcome.hash);
         if self.runs == 1 {
-            report::doubts(outcome);
+            report::doubts(outcome, only);
         }
         if self.shown.elapsed() > Duration::from_millis(500) {
             self.shown = Instant::now();

@@ -1,6 +1,7 @@
 //! `entresol chaos`: runs a program under many schedules until one makes it fail, repeats that one, and makes it simple.
 //!
-//! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit.
+//! - `attempt` makes one controlled run: a child process as `run` makes it, a [`chaos::Log`] that both map, a time limit;
+//!   `ending` ends it.
 //! - `explore` makes many, several at a time, and stops at the first failure; `schedules` says which.
 //! - `recording` is the file that holds a failing schedule; `repeat` repeats it; `bisect` leaves out what it does not need.
 //! - `stacks` reads where the threads of a run are, and `waits` for whom they wait; `frames` shows a stack in a few lines, with
@@ -14,6 +15,7 @@
 pub mod args;
 mod attempt;
 mod bisect;
+mod ending;
 mod explanation;
 mod explore;
 mod frames;

@@ -1,6 +1,6 @@
 //! The file that holds a schedule: what was run, and every choice that was not plain.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
@@ -37,6 +37,8 @@ pub struct Recording {
     pub pauses: bool,
     /// As in [`Plan`].
     pub fail_if: Option<String>,
+    /// As in [`Plan`].
+    pub only: Option<String>,
     /// How the run ended.
     pub end: End,
     /// The race that it is to show, if that is its end.
@@ -50,12 +52,13 @@ impl Recording {
     pub fn new(plan: &Plan<'_>, outcome: &Outcome) -> anyhow::Result<Recording> {
         Ok(Recording {
             command: plan.command.to_vec(),
-            program: identify(plan.command)?,
+            program: identify(plan.file().unwrap_or(&plan.command[0]))?,
             seed: plan.seed,
             epoch: plan.epoch,
             places: plan.places,
             pauses: plan.pauses,
             fail_if: plan.fail_if.map(str::to_owned),
+            only: plan.only.map(str::to_owned),
             end: outcome.end.clone(),
             race: None,
             switches: outcome.switches.clone(),
@@ -86,12 +89,15 @@ impl Recording {
             pauses: self.pauses,
             timeout: Duration::from_secs(timeout),
             fail_if: self.fail_if.as_deref(),
+            only: self.only.as_deref(),
         }
     }
 
     /// From now on it is of the program that is there now, which may be another than was recorded: that is said.
     pub fn refresh(&mut self) -> anyhow::Result<Option<String>> {
-        let recorded = std::mem::replace(&mut self.program, identify(&self.command)?);
+        let plan = self.plan(&[], 1);
+        let program = identify(plan.file().unwrap_or(&self.command[0]))?;
+        let recorded = std::mem::replace(&mut self.program, program);
         let (path, hash) = &self.program;
         Ok((*hash != recorded.1).then(|| {
             format!("{} is not the file that was recorded: its schedule may not fit any more", path.display())
@@ -110,6 +116,7 @@ impl Recording {
             "places": self.places,
             "pauses": self.pauses,
             "fail_if": self.fail_if,
+            "only": self.only,
             "end": write_end(&self.end),
             "race": self.race.map(|pair| pair.map(|place| format!("{place:#x}"))),
             "switches": self.switches.iter().map(write_switch).collect::<Vec<_>>(),
@@ -180,6 +187,7 @@ fn parse(value: &Value) -> Option<Recording> {
         places: number(&value["places"])?.try_into().ok()?,
         pauses: value["pauses"].as_bool()?,
         fail_if: text(&value["fail_if"]),
+        only: text(&value["only"]),
         end: read_end(value["end"].as_str()?)?,
         race: hex(&value["race"][0]).zip(hex(&value["race"][1])).map(|(a, b)| [a, b]),
         switches: value["switches"].as_array()?.iter().map(switch).collect::<Option<_>>()?,
@@ -213,8 +221,8 @@ fn read_end(text: &str) -> Option<End> {
 }
 
 /// The program's file and a hash of it, which tells versions apart and is not cryptographic.
-fn identify(command: &[OsString]) -> anyhow::Result<(PathBuf, u64)> {
-    let path = tool::resolve::resolve(&command[0])?;
+fn identify(program: &OsStr) -> anyhow::Result<(PathBuf, u64)> {
+    let path = tool::resolve::resolve(program)?;
     let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&content);
@@ -235,12 +243,13 @@ mod tests {
             let race = (end == End::Race).then_some([0, u64::MAX]);
             let recording = Recording {
                 command: vec!["/bin/true".into(), "-x".into()],
-                program: identify(&["/bin/true".into()]).unwrap(),
+                program: identify("/bin/true".as_ref()).unwrap(),
                 seed: u64::MAX,
                 epoch: 5,
                 places: 16,
                 pauses: true,
                 fail_if: Some("grep x".to_owned()),
+                only: Some("a/b".to_owned()),
                 end,
                 race,
                 switches: vec![Switch { last: 1, nth: u32::MAX, to: 2, spins: true, place: u64::MAX }],
@@ -260,13 +269,14 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         let command = vec![file.clone().into_os_string()];
         let mut recording = Recording {
-            program: identify(&command).unwrap(),
+            program: identify(&command[0]).unwrap(),
             command,
             seed: 1,
             epoch: 1,
             places: 1,
             pauses: false,
             fail_if: None,
+            only: None,
             end: End::Hang,
             race: None,
             switches: vec![],

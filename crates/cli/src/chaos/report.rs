@@ -89,10 +89,18 @@ fn title(outcome: &Outcome, tid: i32) -> String {
 }
 
 /// Says what may be wrong with what was asked.
-pub fn doubts(outcome: &Outcome) {
-    if outcome.points == 0 && outcome.end == End::Passed {
-        style::remark("the program was not controlled: only the program itself is, not those that it executes");
-    } else if outcome.steps == 0 && outcome.end == End::Passed {
+pub fn doubts(outcome: &Outcome, only: Option<&str>) {
+    if outcome.end != End::Passed {
+        return;
+    }
+    if outcome.points == 0 {
+        style::remark("the program was not controlled");
+    } else if outcome.steps == 0 {
         style::remark("there was never more than one thread that could run");
+    }
+    if outcome.others > 0 && only.is_none() {
+        let (n, are) =
+            (outcome.others, if outcome.others == 1 { "program, which was" } else { "programs, which were" });
+        style::remark(&format!("it has started {n} other {are} not controlled; --only NAME controls one of them"));
     }
 }

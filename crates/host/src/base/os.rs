@@ -270,6 +270,18 @@ pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
     unsafe { syscall!(nr::TGKILL, pid, tid, signal) == 0 }
 }
 
+/// Whether there is a process with this id, zombies included.
+pub(crate) fn is_there(pid: i32) -> bool {
+    // SAFETY: only asks.
+    unsafe { syscall!(nr::KILL, pid, 0) != abi::Errno::ESRCH.to_ret() }
+}
+
+/// Ends this process, whatever it does about signals.
+pub(crate) fn kill_self() {
+    // SAFETY: nothing of this process goes on.
+    unsafe { syscall!(nr::KILL, getpid(), abi::Signal::KILL.raw()) };
+}
+
 /// Queues a signal with a value: 0, or the host's error. EAGAIN: the user's processes have queued all that
 /// RLIMIT_SIGPENDING allows.
 pub(crate) fn queue(pid: i32, tid: i32, signal: i32, cookie: u64) -> isize {

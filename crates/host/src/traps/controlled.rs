@@ -156,6 +156,10 @@ pub(crate) fn hold(k: &Process, state: State) {
     let word = AtomicU32::new(0);
     log.set_state(state);
     while log.state() == state {
+        if !os::is_there(log.command() as i32) {
+            // Nobody looks any more. The host ends the process that the command has started, but not its children.
+            os::kill_self();
+        }
         os::futex_wait(&word, 0, Some(LOOK));
     }
     // The clock of a process without a service thread is another one, and may have come meanwhile: it is set anew.
