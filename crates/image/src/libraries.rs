@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 use host::dispositions;
 use patch::elf::{Object, ProgramHeader, Segments};
-use patch::{Code, Site, Stubs, Trust, is_c_library};
+use patch::{Code, Places, Replacement, Site, Stubs, Trust, is_c_library};
 use sync::Lock;
 
 const PF_R: u32 = 4;
@@ -75,26 +75,24 @@ pub fn find_text() {
 /// Single-threaded; the addresses are the auxiliary vector's.
 pub unsafe fn patch_early(aux: &Auxiliary) {
     // SAFETY: as the caller promises.
-    unsafe {
-        if aux.vdso != 0
-            && first_time(aux.vdso)
-            && let Some(vdso) = object(aux.vdso, aux.vdso)
-        {
-            patch_object(&vdso, b"vdso", 1);
-            redirect(&vdso, b"__vdso_getcpu", nr::GETCPU, &[]);
-            if points::is_on() {
-                points::CLOCKS.iter().for_each(|&(function, call)| redirect(&vdso, function, call, &[]));
-                redirect(&vdso, b"__vdso_getrandom", nr::GETRANDOM, &STATE_OF_GETRANDOM);
-            }
-        }
-        if aux.loader != 0
-            && first_time(aux.loader)
-            && let Some(loader) = object(aux.loader, aux.loader)
-        {
-            patch_linker(&loader);
-            *PROGRAM.lock() = Some([aux.headers, aux.file]);
+    let find = |base: u64| if base != 0 && first_time(base) { unsafe { object(base, base) } } else { None };
+    let (vdso, loader) = (find(aux.vdso), find(aux.loader));
+    let mut all = Vec::new();
+    if let Some(vdso) = &vdso {
+        plan_object(vdso, b"vdso", 1, &mut all);
+        let mut also = |function, call, before| redirect(vdso, function, call, before, &mut all);
+        also(b"__vdso_getcpu", nr::GETCPU, &[]);
+        if points::is_on() {
+            points::CLOCKS.iter().for_each(|&(function, call)| also(function, call, &[]));
+            also(b"__vdso_getrandom", nr::GETRANDOM, &STATE_OF_GETRANDOM);
         }
     }
+    if let Some(loader) = &loader {
+        plan_object(loader, b"ld.so", CROWD, &mut all);
+        *PROGRAM.lock() = Some([aux.headers, aux.file]);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { change(&all) };
 }
 
 /// Patches glibc's dynamic linker.
@@ -149,15 +147,38 @@ pub fn file_name(path: &[u8]) -> &[u8] {
 /// page has the wrappers that it uses most, and more than half of all sites.
 const CROWD: usize = 4;
 
+/// Code that is to be changed.
+pub(crate) struct Change<'a> {
+    code: Code<'a>,
+    /// The system calls that become jumps.
+    sites: Vec<Site>,
+    /// The number under which they are counted.
+    number: u32,
+    functions: Vec<Function>,
+}
+
+/// A function that becomes a system call: its address, the number of the call, and code that precedes it.
+struct Function {
+    address: u64,
+    call: usize,
+    before: &'static [u8],
+}
+
 /// Replaces the system calls of an object by jumps, in pages with at least `crowd` sites.
 unsafe fn patch_object(object: &Object<'_>, name: &[u8], crowd: usize) {
+    let mut all = Vec::new();
+    plan_object(object, name, crowd, &mut all);
+    // SAFETY: as the caller promises.
+    unsafe { change(&all) };
+}
+
+fn plan_object<'a>(object: &'a Object<'_>, name: &[u8], crowd: usize, to: &mut Vec<Change<'a>>) {
     let number = number_of(name);
     let recorded = plans::recorded(object);
     for code in object.code() {
         let mut sites = plans::sites(&recorded, object, &code);
         keep_crowds(&mut sites, crowd);
-        // SAFETY: as the caller promises.
-        unsafe { patch_code(&code, &sites, number) };
+        to.push(Change { code, sites, number, functions: Vec::new() });
     }
 }
 
@@ -199,17 +220,67 @@ pub(crate) fn take_number(number: u32, name: &[u8]) -> bool {
     free
 }
 
-unsafe fn patch_code(code: &Code<'_>, sites: &[Site], number: u32) {
-    if sites.is_empty() {
-        return;
+/// Makes all changes. Neighbouring pieces of code (the vDSO and the dynamic linker are, on newer hosts) share one area of
+/// stubs.
+///
+/// # Safety
+/// The code is mapped for good, and nobody executes what is replaced.
+pub(crate) unsafe fn change(mut all: &[Change<'_>]) {
+    let stubs = |change: &Change<'_>| change.sites.len() + change.functions.len();
+    while let [first, ..] = all {
+        let room = all.iter().map(stubs).sum();
+        let area = if stubs(first) > 0 { StubArea::near(&first.code, room) } else { None };
+        let Some(mut area) = area else {
+            all = &all[1..];
+            continue;
+        };
+        // All stubs first, from the bytes as they are; then the jumps.
+        let mut ready = Vec::new();
+        while let [next, rest @ ..] = all
+            && (ready.is_empty() || area.serves(&next.code, stubs(next)))
+        {
+            ready.push((next, next.put_stubs(&mut area)));
+            all = rest;
+        }
+        for (change, stubs) in ready {
+            let Some((jumps, places)) = stubs else { continue };
+            // SAFETY: as the caller promises.
+            if unsafe { text::change(&change.code, &mut area, jumps.iter().map(|(at, jump)| (*at, jump))) } {
+                host::sites::add(places);
+            }
+        }
     }
-    let Some(mut area) = StubArea::near(code, sites.len()) else { return };
-    // All stubs first, from the bytes as they are; then the jumps.
-    let Ok(stubs) = Stubs::new(code, sites, (area.base(), area.used() as usize), area.slots(), number) else { return };
-    area.put(&stubs.bytes);
-    // SAFETY: as the caller promises, nobody executes the sites now.
-    if unsafe { text::change(code, area, stubs.replacements()) } {
-        host::sites::add(stubs.places);
+}
+
+impl Change<'_> {
+    /// Writes the stubs. Returns the jumps that lead there, and where the calls are; `None` without any.
+    fn put_stubs(&self, area: &mut StubArea) -> Option<(Vec<(u64, Replacement)>, Places)> {
+        let (at, slots) = ((area.base(), area.used() as usize), area.slots());
+        let stubs = Stubs::new(&self.code, &self.sites, at, slots, self.number).ok()?;
+        area.put(&stubs.bytes);
+        let mut jumps: Vec<_> = stubs.replacements().collect();
+        jumps.extend(self.functions.iter().map(|function| (function.address, function.put_stub(area))));
+        (!jumps.is_empty()).then_some((jumps, stubs.places))
+    }
+}
+
+impl Function {
+    /// Writes the stub. Returns the jump that leads there.
+    fn put_stub(&self, area: &mut StubArea) -> Replacement {
+        let at = area.next();
+        // mov $call,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
+        let mut bytes = self.before.to_vec();
+        bytes.push(0xb8);
+        bytes.extend((self.call as u32).to_le_bytes());
+        bytes.extend([0x41, 0xbb, 1, 0, 0, 0, 0x48, 0x8d, 0x0d, 6, 0, 0, 0, 0xff, 0x25]);
+        let slot = area.slots().vectors_live as i64 - (at as i64 + bytes.len() as i64 + 4);
+        bytes.extend((slot as i32).to_le_bytes());
+        bytes.push(0xc3);
+        area.put(&bytes);
+        let distance = at as i64 - (self.address as i64 + 5);
+        let mut jump = [0xe9, 0, 0, 0, 0];
+        jump[1..].copy_from_slice(&(distance as i32).to_le_bytes());
+        Replacement::of(&jump)
     }
 }
 
@@ -225,27 +296,23 @@ const STATE_OF_GETRANDOM: [u8; 29] = [
     0xc3, // ret
 ];
 
-/// Replaces a function of the vDSO by a system call: `getcpu` reads the host's CPU number, but ours must come from the
+/// Has a function of the vDSO replaced by a system call: `getcpu` reads the host's CPU number, but ours must come from the
 /// kernel; clocks read the host's time, which a controlled run must not use. `before` is code that precedes the call.
-pub(crate) unsafe fn redirect(vdso: &Object<'_>, name: &[u8], call: usize, before: &[u8]) {
+pub(crate) fn redirect<'a>(
+    vdso: &'a Object<'_>,
+    name: &[u8],
+    call: usize,
+    before: &'static [u8],
+    to: &mut Vec<Change<'a>>,
+) {
     let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
-    let Some(mut stubs) = StubArea::near(&code, 1) else { return };
-    let at = stubs.next();
-    // mov $call,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
-    let mut bytes = before.to_vec();
-    bytes.push(0xb8);
-    bytes.extend((call as u32).to_le_bytes());
-    bytes.extend([0x41, 0xbb, 1, 0, 0, 0, 0x48, 0x8d, 0x0d, 6, 0, 0, 0, 0xff, 0x25]);
-    let slot = stubs.slots().vectors_live as i64 - (at as i64 + bytes.len() as i64 + 4);
-    bytes.extend((slot as i32).to_le_bytes());
-    bytes.push(0xc3);
-    stubs.put(&bytes);
-    let distance = at as i64 - (function.address as i64 + 5);
-    let mut jump = [0xe9, 0, 0, 0, 0];
-    jump[1..].copy_from_slice(&(distance as i32).to_le_bytes());
-    // SAFETY: the function is longer than a jump, and nobody is in it.
-    unsafe { text::change(&code, stubs, core::iter::once((function.address, jump))) };
+    let functions = [Function { address: function.address, call, before }];
+    // The function is longer than a jump, and nobody is in it.
+    match to.iter_mut().find(|change| change.code.address == code.address) {
+        Some(change) => change.functions.extend(functions),
+        None => to.push(Change { code, sites: Vec::new(), number: 0, functions: functions.into() }),
+    }
 }
 
 /// Patches a program that makes its own system calls: only sites that can be proven from its code alone.
@@ -266,7 +333,7 @@ pub(crate) unsafe fn patch_program(object: &mut Object<'_>, name: &[u8]) {
         let mut sites = Vec::new();
         if patch::plan(&code, Trust::Unknown, &mut sites).is_ok() {
             // SAFETY: as the caller promises.
-            unsafe { patch_code(&code, &sites, number) };
+            unsafe { change(&[Change { code, sites, number, functions: Vec::new() }]) };
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `<link.h>`). That function becomes a private call, so that the image learns of the C library before the program's first
 //! constructor runs.
 
-use crate::libraries::{self, redirect};
+use crate::libraries::{self, change, redirect};
 use crate::link_map::LinkMap;
 use crate::points;
 use alloc::vec::Vec;
@@ -44,8 +44,10 @@ pub(crate) unsafe fn watch(linker: &Object<'_>) {
     });
     if has_room {
         HEAD.store(head.address, Relaxed);
+        let mut all = Vec::new();
+        redirect(linker, FUNCTION, PRIVATE_OBJECTS, &[], &mut all);
         // SAFETY: as the caller promises.
-        unsafe { redirect(linker, FUNCTION, PRIVATE_OBJECTS, &[]) };
+        unsafe { change(&all) };
     }
 }
 

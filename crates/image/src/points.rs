@@ -247,7 +247,7 @@ unsafe fn change(code: &Code<'_>, all: impl ExactSizeIterator<Item = At>) {
     // Before any of them can be reached.
     points::add(made);
     // SAFETY: as the caller promises, nobody executes the code now.
-    unsafe { text::change(code, area, changes.iter().map(|change| (change.place, change))) };
+    unsafe { text::change(code, &mut area, changes.iter().map(|change| (change.place, change))) };
 }
 
 fn at_entry(code: &Code<'_>, area: &StubArea, function: u64, bytes: &mut [u8]) -> Option<(Point, Change)> {

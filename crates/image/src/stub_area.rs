@@ -24,12 +24,25 @@ pub(crate) unsafe fn write_slots(at: u64) {
     }
 }
 
-/// Pages within reach of a piece of code: two words with the entries' addresses, then stubs. They are writable until
-/// [`crate::text::change`] makes them executable.
+/// Pages within reach of one or more pieces of code: two words with the entries' addresses, then stubs. They are writable
+/// until [`crate::text::change`] makes them executable, and go when they are dropped and no code leads there.
 pub(crate) struct StubArea {
     base: u64,
     len: u64,
     used: u64,
+    /// Whether the pages are executable already.
+    pub(crate) is_sealed: bool,
+    /// Whether any code leads to the stubs.
+    pub(crate) is_led_to: bool,
+}
+
+impl Drop for StubArea {
+    fn drop(&mut self) {
+        if !self.is_led_to {
+            // SAFETY: nothing leads there.
+            unsafe { os::unmap(self.base as *mut u8, self.len as usize) };
+        }
+    }
 }
 
 impl StubArea {
@@ -47,7 +60,12 @@ impl StubArea {
         let base = chosen.or_else(|| Self::search(code, len))?;
         // SAFETY: fresh pages.
         unsafe { write_slots(base) };
-        Some(StubArea { base, len, used: HEAD })
+        Some(StubArea { base, len, used: HEAD, is_sealed: false, is_led_to: false })
+    }
+
+    /// Whether a jump from this code reaches the area, and so many more stubs fit.
+    pub(crate) fn serves(&self, code: &Code<'_>, stubs: usize) -> bool {
+        self.base.abs_diff(code.address) < REACH && self.used + (stubs * STUB_LEN_MAX) as u64 <= self.len
     }
 
     /// The nearest free place, below if possible: above a program, its heap grows.

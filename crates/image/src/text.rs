@@ -23,20 +23,23 @@ use sync::atomic::{AtomicBool, Ordering::*};
 static HARDENED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the stubs executable and writes the jumps, each at its address. False if the host refuses: nothing has changed
-/// then.
+/// then. An area that serves several pieces of code has all their stubs before the first of them is changed.
 ///
 /// # Safety
 /// The code is mapped for good, and nobody executes what is replaced.
 pub(crate) unsafe fn change<J: AsRef<[u8]>>(
     code: &Code<'_>,
-    stubs: StubArea,
+    stubs: &mut StubArea,
     jumps: impl Iterator<Item = (u64, J)> + Clone,
 ) -> bool {
     let refused = match HARDENED.load(Relaxed) {
         true => Refused::Before,
         // SAFETY: as the caller promises.
-        false => match unsafe { in_place(code, &stubs, jumps.clone()) } {
-            Ok(()) => return true,
+        false => match unsafe { in_place(code, stubs, jumps.clone()) } {
+            Ok(()) => {
+                stubs.is_led_to = true;
+                return true;
+            }
             Err(refused) => refused,
         },
     };
@@ -46,15 +49,13 @@ pub(crate) unsafe fn change<J: AsRef<[u8]>>(
         Refused::Between(_) => None,
     };
     // SAFETY: as the caller promises.
-    if unsafe { by_file(part, code, &stubs, jumps) } {
+    if unsafe { by_file(part, code, stubs, jumps) } {
+        stubs.is_led_to = true;
         return true;
     }
     if let Refused::Between(why) = refused {
         host::report::fatal(format_args!("the host refused to make a library executable again (error {why})"));
     }
-    let area = stubs.pages();
-    // SAFETY: nothing leads there.
-    unsafe { os::unmap(area.start as *mut u8, (area.end - area.start) as usize) };
     false
 }
 
@@ -68,13 +69,14 @@ enum Refused {
 
 unsafe fn in_place<J: AsRef<[u8]>>(
     code: &Code<'_>,
-    stubs: &StubArea,
+    stubs: &mut StubArea,
     jumps: impl Iterator<Item = (u64, J)>,
 ) -> Result<(), Refused> {
-    if protect(&stubs.pages(), PROT_READ_EXECUTE) != 0 {
+    if !stubs.is_sealed && protect(&stubs.pages(), PROT_READ_EXECUTE) != 0 {
         HARDENED.store(true, Relaxed);
         return Err(Refused::Before);
     }
+    stubs.is_sealed = true;
     let text = lengths(code).find(|text| protect(text, PROT_READ_WRITE) == 0).ok_or(Refused::Before)?;
     for (address, jump) in jumps {
         let jump = jump.as_ref();

@@ -72,6 +72,16 @@ pub struct Replacement {
     len: usize,
 }
 
+impl Replacement {
+    /// These bytes: at most [`SITE_LEN_MAX`].
+    #[must_use]
+    pub fn of(these: &[u8]) -> Replacement {
+        let mut bytes = [0; SITE_LEN_MAX];
+        bytes[..these.len()].copy_from_slice(these);
+        Replacement { bytes, len: these.len() }
+    }
+}
+
 impl AsRef<[u8]> for Replacement {
     /// As many bytes as the site has.
     fn as_ref(&self) -> &[u8] {
