@@ -6,42 +6,38 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// How many elements a chunk has, as a power of two.
-const CHUNK_BITS: usize = 6;
-const CHUNK: usize = 1 << CHUNK_BITS;
-
-/// An array of `T` in chunks of 64.
+/// An array of `T` in chunks of `CHUNK` elements, a power of two.
 #[derive(Debug)]
-pub struct Chunked<T> {
+pub struct Chunked<T, const CHUNK: usize> {
     chunks: Vec<Box<[T; CHUNK]>>,
 }
 
-impl<T> Default for Chunked<T> {
-    fn default() -> Chunked<T> {
+impl<T, const CHUNK: usize> Default for Chunked<T, CHUNK> {
+    fn default() -> Chunked<T, CHUNK> {
         Chunked::new()
     }
 }
 
-impl<T> Chunked<T> {
+impl<T, const CHUNK: usize> Chunked<T, CHUNK> {
     /// An empty array.
-    pub const fn new() -> Chunked<T> {
+    pub const fn new() -> Chunked<T, CHUNK> {
         Chunked { chunks: Vec::new() }
     }
 
     /// How many elements there are: a multiple of the chunk.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.chunks.len() << CHUNK_BITS
+        self.chunks.len() * CHUNK
     }
 
     /// The element at `index`, if there is one.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
-        Some(&self.chunks.get(index >> CHUNK_BITS)?[index % CHUNK])
+        Some(&self.chunks.get(index / CHUNK)?[index % CHUNK])
     }
 }
 
-impl<T: Default + Clone> Chunked<T> {
+impl<T: Default + Clone, const CHUNK: usize> Chunked<T, CHUNK> {
     /// Grows the array to at least `len` elements; new ones are default. If memory runs out, chunks already allocated
     /// stay.
     pub fn grow(&mut self, len: usize) -> Result<(), OutOfMemory> {
@@ -53,18 +49,18 @@ impl<T: Default + Clone> Chunked<T> {
     }
 }
 
-impl<T> Index<usize> for Chunked<T> {
+impl<T, const CHUNK: usize> Index<usize> for Chunked<T, CHUNK> {
     type Output = T;
     #[inline(always)]
     fn index(&self, index: usize) -> &T {
-        &self.chunks[index >> CHUNK_BITS][index % CHUNK]
+        &self.chunks[index / CHUNK][index % CHUNK]
     }
 }
 
-impl<T> IndexMut<usize> for Chunked<T> {
+impl<T, const CHUNK: usize> IndexMut<usize> for Chunked<T, CHUNK> {
     #[inline(always)]
     fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.chunks[index >> CHUNK_BITS][index % CHUNK]
+        &mut self.chunks[index / CHUNK][index % CHUNK]
     }
 }
 
@@ -72,9 +68,11 @@ impl<T> IndexMut<usize> for Chunked<T> {
 mod tests {
     use super::*;
 
+    const CHUNK: usize = 64;
+
     #[test]
     fn grows_in_chunks_and_keeps_what_is_there() {
-        let mut a: Chunked<u32> = Chunked::new();
+        let mut a: Chunked<u32, CHUNK> = Chunked::new();
         assert!(a.len() == 0 && a.get(0).is_none());
         a.grow(1).unwrap();
         assert_eq!(a.len(), CHUNK);
@@ -92,7 +90,7 @@ mod tests {
     #[test]
     #[should_panic]
     fn beyond_the_end_is_a_bug_of_the_caller() {
-        let mut a: Chunked<u8> = Chunked::new();
+        let mut a: Chunked<u8, CHUNK> = Chunked::new();
         a.grow(1).unwrap();
         a[CHUNK] = 1;
     }

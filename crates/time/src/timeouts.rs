@@ -15,7 +15,10 @@ struct Thread {
     generation: u32,
 }
 
-impl Places for Chunked<Thread> {
+/// The records of as many threads are allocated together as have room in a chunk of the heap.
+const CHUNK: usize = 64;
+
+impl Places for Chunked<Thread, CHUNK> {
     #[inline(always)]
     fn set_place(&mut self, item: u32, place: u32) {
         self[item as usize].place = place;
@@ -28,7 +31,7 @@ impl Places for Chunked<Thread> {
 #[derive(Debug, Default)]
 pub struct TimeoutQueue {
     heap: Heap,
-    threads: Chunked<Thread>,
+    threads: Chunked<Thread, CHUNK>,
 }
 
 impl TimeoutQueue {
@@ -42,7 +45,7 @@ impl TimeoutQueue {
     /// Growing moves nothing. On failure the queue is unchanged, or slightly larger.
     pub fn reserve(&mut self, threads: usize) -> Result<(), OutOfMemory> {
         if threads > self.threads.len() {
-            self.heap.reserve(threads.next_multiple_of(256))?;
+            self.heap.reserve(threads.next_multiple_of(CHUNK))?;
             self.threads.grow(threads)?;
         }
         Ok(())
