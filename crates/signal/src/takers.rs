@@ -31,9 +31,26 @@ pub(crate) struct Takers {
 
 /// The index of [`ROOM`] threads.
 struct Room {
-    threads: Box<[u64]>,
-    groups: Box<[[u64; NODE]]>,
+    /// For each group the words of its threads and then its counts: few threads use few pages.
+    words: Box<[u64]>,
     all: [u64; NODE],
+}
+
+/// Words of a group in [`Room::words`].
+const WORDS: usize = GROUP + NODE;
+
+impl Room {
+    fn thread(&self, i: usize) -> u64 {
+        self.words[i / GROUP * WORDS + i % GROUP]
+    }
+
+    fn thread_mut(&mut self, i: usize) -> &mut u64 {
+        &mut self.words[i / GROUP * WORDS + i % GROUP]
+    }
+
+    fn counts_mut(&mut self, group: usize) -> &mut [u64] {
+        &mut self.words[group * WORDS + GROUP..][..NODE]
+    }
 }
 
 /// No memory for another part of the index.
@@ -50,10 +67,8 @@ impl Takers {
         while self.rooms.len() <= t.index() / ROOM {
             self.rooms.try_reserve(1).map_err(|_| NoRoom)?;
             self.halls.try_reserve(1).map_err(|_| NoRoom)?;
-            let threads = sync::zeroed_slice(ROOM).ok_or(NoRoom)?;
-            let groups = sync::zeroed_slice(GROUP).ok_or(NoRoom)?;
-            let room = Room { threads, groups, all: [0; NODE] };
-            self.rooms.push(room);
+            let words = sync::zeroed_slice(GROUP * WORDS).ok_or(NoRoom)?;
+            self.rooms.push(Room { words, all: [0; NODE] });
             if self.halls.len() * GROUP < self.rooms.len() {
                 self.halls.push([0; NODE]);
             }
@@ -65,8 +80,8 @@ impl Takers {
     pub fn set(&mut self, t: ThreadIdx, open: u64) {
         let i = t.index();
         let Some(room) = self.rooms.get_mut(i / ROOM) else { return };
-        let before = core::mem::replace(&mut room.threads[i % ROOM], open);
-        let (opened, closed) = change(&mut room.groups[i % ROOM / GROUP], open & !before, before & !open);
+        let before = core::mem::replace(room.thread_mut(i % ROOM), open);
+        let (opened, closed) = change(room.counts_mut(i % ROOM / GROUP), open & !before, before & !open);
         let (opened, closed) = change(&mut room.all, opened, closed);
         change(&mut self.halls[i / ROOM / GROUP], opened, closed);
     }
@@ -126,8 +141,8 @@ impl Takers {
     fn open(&self, level: usize, i: usize) -> u64 {
         let room = |i: usize| self.rooms.get(i);
         let open = match level {
-            0 => room(i / ROOM).map(|r| r.threads[i % ROOM]),
-            1 => room(i / GROUP).map(|r| r.groups[i % GROUP][OPEN]),
+            0 => room(i / ROOM).map(|r| r.thread(i % ROOM)),
+            1 => room(i / GROUP).map(|r| r.words[i % GROUP * WORDS + GROUP + OPEN]),
             2 => room(i).map(|r| r.all[OPEN]),
             _ => self.halls.get(i).map(|hall| hall[OPEN]),
         };
@@ -143,7 +158,7 @@ fn bit(signal: Signal) -> u64 {
 }
 
 /// Counts one more of each signal in `opened` and one less of each in `closed`: which counts left 0, which came to it.
-fn change(node: &mut [u64; NODE], opened: u64, closed: u64) -> (u64, u64) {
+fn change(node: &mut [u64], opened: u64, closed: u64) -> (u64, u64) {
     if opened | closed == 0 {
         return (0, 0);
     }
