@@ -61,15 +61,17 @@ impl Table {
             #[cfg(feature = "planted")]
             fault: None,
         };
-        (CHUNKS..CHUNKS + for_cpus).try_for_each(|i| table.reserve_nodes(i))?;
+        (CHUNKS..CHUNKS + for_cpus).try_for_each(|i| table.make_nodes(i))?;
         Ok(table)
     }
 
-    /// Makes a chunk of nodes.
+    /// Makes sure that there is this chunk of nodes.
     fn reserve_nodes(&self, i: usize) -> Result<(), OutOfMemory> {
-        if self.nodes[i].get().is_some() {
-            return Ok(());
-        }
+        if self.nodes[i].get().is_some() { Ok(()) } else { self.make_nodes(i) }
+    }
+
+    /// Makes a chunk of nodes. It does not look first: reading fresh memory before it is written causes a second fault.
+    fn make_nodes(&self, i: usize) -> Result<(), OutOfMemory> {
         let chunk = boxed_array(|_| Node::new())?;
         let mut free = self.free.lock();
         if self.nodes[i].set(chunk).is_ok() {

@@ -29,7 +29,10 @@ impl core::fmt::Debug for Contexts {
 impl Contexts {
     /// An empty table; `None` without memory.
     pub fn new() -> Option<Contexts> {
-        let chunks = os::map(THREADS_MAX / CHUNK * size_of::<AtomicPtr<Context>>())?.cast();
+        let chunks: *mut AtomicPtr<Context> = os::map(THREADS_MAX / CHUNK * size_of::<AtomicPtr<Context>>())?.cast();
+        // The main thread's entry is read soon, and a read before the write would cause a second fault.
+        // SAFETY: fresh memory of ours.
+        unsafe { chunks.write_volatile(AtomicPtr::default()) };
         Some(Contexts { chunks })
     }
 
@@ -144,10 +147,13 @@ impl StateBuffers {
     fn map(&self, count: usize, ahead: usize) -> Option<()> {
         let p: *mut usize = os::map(count * room())?.cast();
         let mut list = self.list.lock();
-        // SAFETY: fresh memory, larger than two words.
-        unsafe {
-            p.write(list.fresh);
-            p.add(1).write(list.left);
+        // The first range links to none, as fresh memory says already: its pages stay untouched.
+        if list.left > 0 {
+            // SAFETY: fresh memory, larger than two words.
+            unsafe {
+                p.write(list.fresh);
+                p.add(1).write(list.left);
+            }
         }
         (list.fresh, list.left) = (p as usize, count);
         list.ahead += ahead;

@@ -203,20 +203,28 @@ impl Records {
 
     /// Ends recording and writes everything out, because the process ends.
     pub(crate) fn end(&self) {
-        let Some(r) = self.get() else { return };
-        if r.ended.swap(true, AcqRel) {
+        self.get().into_iter().for_each(|r| r.end());
+    }
+}
+
+impl Recorder {
+    /// By itself, because its frame would be another page of stack at the end of each process.
+    #[cold]
+    #[inline(never)]
+    fn end(&self) {
+        if self.ended.swap(true, AcqRel) {
             return;
         }
-        r.report_waiting();
-        r.carry();
-        let due = r.due.iter().map(|n| n.load(Relaxed)).sum();
+        self.report_waiting();
+        self.carry();
+        let due = self.due.iter().map(|n| n.load(Relaxed)).sum();
         let end = End {
             due,
-            unsampled: Nanos(r.unsampled.load(Relaxed)),
-            switches_lost: r.switches_lost.load(Relaxed),
+            unsampled: Nanos(self.unsampled.load(Relaxed)),
+            switches_lost: self.switches_lost.load(Relaxed),
             at: os::clock_gettime(1),
         };
-        r.with_file(|file| file.write(&end.words()));
+        self.with_file(|file| file.write(&end.words()));
     }
 }
 

@@ -14,6 +14,7 @@ use os::nr;
 
 /// `fork(2)`. The child gets its own kernel, with one thread, when it needs one (`unborn`). It never uses the parent's
 /// kernel, so locks that were held there at the fork do not matter.
+#[inline(never)]
 pub(crate) fn fork(me: &'static Carrier, args: &CloneArgs) -> Next {
     let k = me.process();
     let t = k.current(me.cpu());

@@ -321,7 +321,7 @@ fn wait_in_host(me: &'static Carrier, t: ThreadIdx, call: Call, wanted: Wanted) 
 /// Carries out what the kernel leaves to the machine.
 ///
 /// Each of these has its own stack frame. A frame with room for all of them would make an ending process touch stack
-/// pages on which fork builds a kernel.
+/// pages on which fork builds a kernel, and each process two pages that it does not need.
 fn carry_out(me: &'static Carrier, what: Process) -> Next {
     let k = me.process();
     Linux(k).prepare(me.cpu(), &what);
