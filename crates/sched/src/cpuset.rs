@@ -6,23 +6,31 @@ use ids::CpuId;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::boxed_slice;
 
-/// One bit per CPU.
+/// One bit per CPU. The first 64 need no memory of their own: each root domain has a hundred sets, from the start of the
+/// process.
 #[derive(Debug)]
 pub(crate) struct CpuSet {
-    words: Box<[AtomicU64]>,
+    first: AtomicU64,
+    rest: Box<[AtomicU64]>,
 }
 
 impl CpuSet {
     pub(crate) fn new(cpus: usize) -> Result<CpuSet, OutOfMemory> {
-        Ok(CpuSet { words: boxed_slice(cpus.div_ceil(64), |_| AtomicU64::new(0))? })
+        let rest = boxed_slice(cpus.div_ceil(64).saturating_sub(1), |_| AtomicU64::new(0))?;
+        Ok(CpuSet { first: AtomicU64::new(0), rest })
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> &AtomicU64 {
+        if i == 0 { &self.first } else { &self.rest[i - 1] }
     }
 
     pub(crate) fn insert(&self, cpu: CpuId) {
-        self.words[cpu.index() / 64].fetch_or(1 << (cpu.index() % 64), Ordering::AcqRel);
+        self.at(cpu.index() / 64).fetch_or(1 << (cpu.index() % 64), Ordering::AcqRel);
     }
 
     pub(crate) fn remove(&self, cpu: CpuId) {
-        self.words[cpu.index() / 64].fetch_and(!(1 << (cpu.index() % 64)), Ordering::AcqRel);
+        self.at(cpu.index() / 64).fetch_and(!(1 << (cpu.index() % 64)), Ordering::AcqRel);
     }
 
     #[inline(always)]
@@ -32,18 +40,18 @@ impl CpuSet {
 
     #[inline(always)]
     pub(crate) fn word(&self, i: usize) -> u64 {
-        self.words[i].load(Ordering::Acquire)
+        self.at(i).load(Ordering::Acquire)
     }
 
     /// Empties a word; returns what it was.
     #[cfg(feature = "watched")]
     pub(crate) fn take_word(&self, i: usize) -> u64 {
         // The exchange costs more than the question.
-        if self.word(i) == 0 { 0 } else { self.words[i].swap(0, Ordering::AcqRel) }
+        if self.word(i) == 0 { 0 } else { self.at(i).swap(0, Ordering::AcqRel) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.words.len()
+        1 + self.rest.len()
     }
 }
 
