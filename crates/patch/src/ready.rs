@@ -15,12 +15,12 @@
 use alloc::collections::TryReserveError;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 use crate::code::Trust;
 use crate::elf::{Object, ProgramHeader};
 use crate::places::RECORD_LEN;
 use crate::plan::plan;
+use crate::recorded::push_hex;
 use crate::stub::Slots;
 use crate::stubs::Stubs;
 
@@ -64,10 +64,7 @@ pub struct Part {
 /// The suffix that turns the name of an image into that of a library that is ready for it.
 pub fn ready_suffix(build_id: &[u8], name: &[u8]) -> String {
     let mut suffix = String::from(".");
-    for byte in build_id {
-        // Writing to a string cannot fail.
-        let _ = write!(suffix, "{byte:02x}");
-    }
+    push_hex(&mut suffix, build_id);
     suffix.push('.');
     suffix.push_str(&String::from_utf8_lossy(name));
     suffix
