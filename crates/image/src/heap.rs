@@ -21,7 +21,7 @@ use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
 /// What a process uses from its start, including the first call of each kind.
-const FROM_THE_START: usize = 128 << 10;
+const FROM_THE_START: usize = 104 << 10;
 /// A heap of this size will probably keep growing, so its chunks are prefaulted.
 const LARGE: usize = 16 << 20;
 
