@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 /// The number of classes.
 pub const CLASSES: usize = 8;
 /// The largest number of threads that are counted.
-pub const COUNTED_MAX: usize = 64;
+pub const COUNTED_MAX: usize = 256;
 /// The number of counts in a census.
 pub const LEN: usize = CLASSES * COUNTED_MAX;
 

@@ -16,10 +16,10 @@
 //!       18  OTHERS: how many programs were executed that are not controlled
 //!       19  COMMAND: the id of the command's process
 //!  from 24  the ids of the first 256 threads
-//!  from 280 the events of each thread and class that earlier runs had, then those of this run: 512 words each
-//!  from 1304 the race that has just been found, if the state says so
-//!  from 1320 the races that are known already, 2 words each
-//!  from 1832 PLANNED × 2 words, then the switches of this run, 2 words each
+//!  from 280 the events of each thread and class that earlier runs had, then those of this run: 2048 words each
+//!  from 4376 the race that has just been found, if the state says so
+//!  from 4392 the races that are known already, 2 words each
+//!  from 4904 PLANNED × 2 words, then the switches of this run, 2 words each
 //!  before the last KEEP × 2 words: the turns, KEEP_TURNS words
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};
 
 /// The version of the layout.
-pub const LAYOUT: u64 = 0x454e_4348_0006;
+pub const LAYOUT: u64 = 0x454e_4348_0007;
 /// The places of words that several processes write.
 const OWNER: usize = 17;
 const OTHERS: usize = 18;

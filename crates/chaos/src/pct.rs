@@ -5,11 +5,18 @@
 //! one run with a probability of at least 1 / (n · k^(depth - 1)).
 //!
 //! The paper assumes that no thread spins. Here a thread that yields falls below all others, so that those it waits
-//! for run.
+//! for run. In some runs it does so only after it has yielded a number of times: if the others are on other CPUs,
+//! `sched_yield` changes nothing, and a loop that gives up after a hundred attempts may be through before they move.
 
 use crate::Rng;
+use crate::spec::Expected;
 use crate::strategy::{Moment, Strategy, Why};
 use alloc::vec::Vec;
+
+/// One in so many runs ignores yields.
+const IGNORING: u64 = 4;
+/// It ignores 2^0 to 2^(this - 1) of each thread.
+const IGNORED_LOG2: u64 = 9;
 
 /// The strategy of this module.
 #[derive(Debug)]
@@ -21,14 +28,44 @@ pub struct Pct {
     changes: Vec<(u64, i64)>,
     /// The priority of the thread that yielded last, below all others.
     lowest: i64,
+    /// How many yields of each thread are ignored.
+    ignored_max: u32,
+    /// By thread: how many have been.
+    ignored: Vec<u32>,
 }
 
 impl Pct {
-    /// For a run of about `steps` steps.
+    /// For a run of which so much is expected.
     #[must_use]
-    pub fn new(mut rng: Rng, depth: u32, steps: u64) -> Pct {
-        let changes = (1..i64::from(depth)).map(|i| (rng.below(steps.max(1)), i)).collect();
-        Pct { rng, priorities: Vec::new(), changes, lowest: 0 }
+    pub fn new(mut rng: Rng, depth: u32, expected: &Expected) -> Pct {
+        let changes = (1..i64::from(depth)).map(|i| (rng.below(expected.steps.max(1)), i)).collect();
+        let ignored_max = if rng.below(IGNORING) == 0 { 1 << rng.below(IGNORED_LOG2) } else { 0 };
+        Pct { rng, priorities: Vec::new(), changes, lowest: 0, ignored_max, ignored: Vec::new() }
+    }
+
+    /// The last thread falls behind all initial priorities if it is to do so at this step.
+    fn fall(&mut self, moment: &Moment<'_>) {
+        // A thread that seems to spin stays below all others, and the same step comes again.
+        if moment.why == Why::Spins {
+            return;
+        }
+        for i in 0..self.changes.len() {
+            let (step, priority) = self.changes[i];
+            if step == moment.step {
+                self.set(moment.last, priority);
+            }
+        }
+    }
+
+    /// Whether the last thread keeps its priority though it yields.
+    fn ignores(&mut self, moment: &Moment<'_>) -> bool {
+        let index = moment.last as usize;
+        if moment.why != Why::Yield || self.ignored_max == 0 {
+            return false;
+        }
+        self.ignored.resize(self.ignored.len().max(index + 1), 0);
+        self.ignored[index] += 1;
+        self.ignored[index] <= self.ignored_max
     }
 
     fn priority(&mut self, thread: u32) -> i64 {
@@ -49,17 +86,11 @@ impl Pct {
 
 impl Strategy for Pct {
     fn choose(&mut self, moment: &Moment<'_>) -> u32 {
-        if moment.gives_way() {
+        if moment.gives_way() && !self.ignores(moment) {
             self.lowest -= 1;
             self.set(moment.last, self.lowest);
         }
-        for i in 0..self.changes.len() {
-            let (step, priority) = self.changes[i];
-            // A thread that seems to spin stays below all others, and the same step comes again.
-            if step == moment.step && moment.why != Why::Spins {
-                self.set(moment.last, priority);
-            }
-        }
+        self.fall(moment);
         let mut best = (i64::MIN, moment.runnable[0]);
         for &thread in moment.runnable {
             best = best.max((self.priority(thread), thread));
@@ -71,7 +102,7 @@ impl Strategy for Pct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Spec};
+    use crate::Spec;
 
     /// Two threads of `steps` steps each; the bug is there if the second thread does its first step exactly when the
     /// first has done `at` of its own and not finished: a bug of depth 2.
@@ -111,7 +142,7 @@ mod tests {
     #[test]
     fn who_spins_lets_others_run_at_every_step() {
         for seed in 0..100 {
-            let mut pct = Pct::new(Rng::new(seed), 3, 4);
+            let mut pct = Pct::new(Rng::new(seed), 3, &Expected { steps: 4, ..Expected::default() });
             let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &[0, 1], step, place: 0 };
             let mut last = 0;
             for step in 0..4 {
@@ -122,9 +153,23 @@ mod tests {
         }
     }
 
+    /// As on a machine with a CPU for each.
+    #[test]
+    fn who_yields_goes_on_for_long_in_some_runs() {
+        let yields = |seed| {
+            let mut pct = Pct::new(Rng::new(seed), 1, &Expected::default());
+            let moment = |last, step| Moment { last, nth: 1, why: Why::Yield, runnable: &[0, 1], step, place: 0 };
+            let first = pct.choose(&Moment { why: Why::Gone, ..moment(0, 0) });
+            (1..1000).take_while(|&step| pct.choose(&moment(first, step)) == first).count()
+        };
+        let counts: Vec<usize> = (0..200).map(yields).collect();
+        assert!(counts.iter().filter(|&&n| n == 0).count() > 120, "{counts:?}");
+        assert!(counts.iter().any(|&n| n >= 100) && counts.iter().all(|&n| n <= 256), "{counts:?}");
+    }
+
     #[test]
     fn who_yields_lets_all_others_go_first() {
-        let mut pct = Pct::new(Rng::new(1), 1, 100);
+        let mut pct = Pct::new(Rng::new(1), 1, &Expected::default());
         let runnable = [0, 1, 2];
         let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &runnable, step, place: 0 };
         let mut seen = Vec::new();

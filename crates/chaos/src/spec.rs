@@ -52,7 +52,7 @@ impl Spec {
     pub fn strategy(self, seed: u64, expected: &Expected) -> Box<dyn Strategy> {
         match self {
             Spec::Random => Box::new(RandomWalk::new(Rng::new(seed))),
-            Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, expected.steps)),
+            Spec::Pct(depth) => Box::new(Pct::new(Rng::new(seed), depth, expected)),
             Spec::Surw => Box::new(Surw::new(Rng::new(seed), &expected.census)),
             Spec::Plain => Box::new(Replay::new(Vec::new(), 0)),
         }

@@ -6,6 +6,9 @@
 //! find a bug that depends on few of them, so each run selects some: here the events at the places of one [`class`]. A
 //! plain random walk orders the others.
 //!
+//! In every second run the others go first: no selected event comes before all threads that can come to one have done so.
+//! A bug that shows if all of a hundred threads stop there, and one more does what it has to do, would need luck at each choice otherwise.
+//!
 //! The paper obtains the events, accesses to one variable, from an analysis of the program. Here a place in the
 //! code stands for the variable accessed there, and the numbers of events are those of earlier runs.
 
@@ -20,6 +23,8 @@ pub struct Surw {
     rng: Rng,
     /// The class of the selected events; `None`: all events.
     selected: Option<usize>,
+    /// Whether a thread that is not about to perform a selected event goes before those that are.
+    others_first: bool,
     /// How many selected events each thread probably has left.
     left: Vec<u64>,
     /// Whether each thread is about to perform a selected event.
@@ -36,7 +41,8 @@ impl Surw {
         // The one index beyond the classes selects all events.
         let selected = classes.get(rng.below(classes.len() as u64 + 1) as usize).copied();
         let left = expected.threads().map(|counts| selected.map_or(counts.iter().sum(), |class| counts[class]));
-        Surw { rng, selected, left: left.collect(), at_event: Vec::new(), intended: None }
+        let (left, others_first) = (left.collect(), rng.below(2) == 0);
+        Surw { rng, selected, others_first, left, at_event: Vec::new(), intended: None }
     }
 
     fn is_at_event(&self, thread: u32) -> bool {
@@ -85,7 +91,10 @@ impl Strategy for Surw {
         let intended = self.intended.filter(|thread| may.contains(thread)).unwrap_or_else(|| self.draw(&may));
         self.intended = Some(intended);
         // The others may run up to their next selected event only.
-        let free: Vec<u32> = may.into_iter().filter(|&t| t == intended || !self.is_at_event(t)).collect();
+        let mut free: Vec<u32> = may.into_iter().filter(|&t| t == intended || !self.is_at_event(t)).collect();
+        if self.others_first && !moment.gives_way() && free.len() > 1 {
+            free.retain(|&t| !self.is_at_event(t));
+        }
         let to = free[self.rng.below(free.len() as u64) as usize];
         if to == intended && self.is_at_event(to) {
             self.set_at_event(to, false);
@@ -160,6 +169,27 @@ mod tests {
             seen[last as usize] += 1;
         }
         assert!([3, 5, 8].iter().all(|&t| seen[t] > 200), "{seen:?}");
+    }
+
+    /// A hundred threads have one selected event each; another thread has many others, and is done before all of them.
+    #[test]
+    fn others_may_all_go_first() {
+        let mut expected = Census::default();
+        (0..100).for_each(|thread| expected.set(thread, class(0), 1));
+        let is_first = |seed| {
+            let mut surw = Surw::new(Rng::new(seed), &expected);
+            let runnable: Vec<u32> = (0..=100).collect();
+            let other = (0..).find(|&place| class(place) != class(0)).unwrap();
+            // All but the last one have come to their event.
+            (0..100).for_each(|thread| surw.set_at_event(thread, true));
+            let mut last = 100;
+            (0..50).all(|step| {
+                let place = if last == 100 { other } else { 0 };
+                last = surw.choose(&Moment { last, nth: 1, why: Why::Point, runnable: &runnable, step, place });
+                last == 100
+            })
+        };
+        assert!((10..90).contains(&(0..100).filter(|&seed| is_first(seed)).count()));
     }
 
     #[test]
