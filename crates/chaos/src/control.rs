@@ -2,7 +2,7 @@
 
 use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
-use crate::pauses::Pauses;
+use crate::pauses::{Pauses, STEP_NS};
 use crate::races::{Access, Race, Races};
 use crate::strategy::{Moment, Strategy, Why};
 use crate::turn::{Left, Turn};
@@ -96,7 +96,15 @@ impl Control {
     /// Whether no thread runs before the next choice until the next timeout, which is so far away.
     pub fn pauses(&mut self, timeout_ns: u64) -> bool {
         let (last, nth) = (self.last, self.nth());
-        self.pauses.as_mut().is_some_and(|pauses| pauses.pauses(last, nth, timeout_ns))
+        let does = self.pauses.as_mut().is_some_and(|pauses| pauses.pauses(last, nth, timeout_ns));
+        self.log.set_paused(self.log.paused() + if does { timeout_ns } else { 0 });
+        does
+    }
+
+    /// The virtual time between two scheduling points, in nanoseconds.
+    #[must_use]
+    pub fn step_ns(&self) -> u64 {
+        self.pauses.as_ref().map_or(STEP_NS, Pauses::step_ns)
     }
 
     /// Looks for races from now on. `holds`: holds threads back to find more.

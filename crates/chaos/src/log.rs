@@ -15,6 +15,7 @@
 //!       17  OWNER: the id of the controlled process; 0: none yet
 //!       18  OTHERS: how many programs were executed that are not controlled
 //!       19  COMMAND: the id of the command's process
+//!       20  PAUSED: how long its pauses were, in nanoseconds
 //!  from 24  the ids of the first 256 threads
 //!  from 280 the events of each thread and class that earlier runs had, then those of this run: 2048 words each
 //!  from 4376 the race that has just been found, if the state says so
@@ -155,6 +156,8 @@ words! {
     others, set_others = 18;
     /// The id of the command's process.
     command, set_command = 19;
+    /// How long all pauses of the run were, in nanoseconds.
+    paused, set_paused = 20;
 }
 
 impl<'a> Log<'a> {

@@ -203,12 +203,12 @@ impl<M: Machine> Kernel<M> {
             Candidates { tid: |t| self.tid(t).0, control: &mut control, why, place, stays, stop: false };
         self.note_wait(last, prev);
         let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
-        let (stop, log) = (candidates.stop, control.log());
+        let (stop, log, step) = (candidates.stop, control.log(), Nanos(control.step_ns()));
         drop(control);
         self.switched(cpu, last, next, prev, now);
         // If the host interrupted the thread and it continues, that leaves no trace in virtual time.
         if !(interrupted && next == last) {
-            self.m.observe(Event::Point);
+            self.m.observe(Event::Point(step));
         }
         for race in &races {
             log.set_race(race);

@@ -147,8 +147,8 @@ pub enum Event<'a> {
     Message(core::fmt::Arguments<'a>),
     /// The program's dynamic linker has loaded objects or removed some, and none of their code has run.
     Objects,
-    /// A scheduling point of a controlled run: advances virtual time.
-    Point,
+    /// A scheduling point of a controlled run: advances virtual time by this.
+    Point(Nanos),
     /// In a controlled run no thread runs before this time.
     Pause(Nanos),
     /// A controlled run waits until the command has seen this state.

@@ -127,6 +127,8 @@ pub struct Outcome {
     pub hash: u64,
     /// How many threads it had.
     pub threads: u64,
+    /// How long its pauses were, in nanoseconds.
+    pub paused_ns: u64,
     /// How many events each thread had.
     pub census: Census,
     /// The switches that it could have made after the planned ones, if it was asked.
@@ -382,6 +384,7 @@ impl Room {
             steps: log.steps(),
             hash: log.hash(),
             threads: log.threads(),
+            paused_ns: log.paused(),
             census: log.counted(),
             possible,
             knows_all,

@@ -16,7 +16,7 @@ use super::attempt::{End, Outcome, Plan, Races};
 use super::races::Seen;
 
 /// The version of the form, and of what is a scheduling point: a schedule of another one would not be repeated.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// A thread that computes in a repeated run is taken to spin only after a tenth of a second, which is 20 checks.
 const PATIENCE: u64 = 20;
 

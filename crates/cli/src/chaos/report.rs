@@ -39,13 +39,22 @@ pub fn tell(outcome: &Outcome) -> std::io::Result<()> {
     // A closed pipe is no reason to say nothing of the end.
     let _ = std::io::stdout().write_all(&outcome.output);
     style::remark(&format!(
-        "{}; {} threads, {} choices, {} of them not plain",
+        "{}; {} threads, {} choices, {} of them not plain{}",
         name(&outcome.end),
         outcome.threads,
         outcome.points,
-        outcome.switches.len()
+        outcome.switches.len(),
+        pauses(outcome)
     ));
     threads(outcome).iter().chain(&race(outcome)).try_for_each(|line| say!("{line}"))
+}
+
+/// That no thread ran for some time, if it is so.
+fn pauses(outcome: &Outcome) -> String {
+    match outcome.paused_ns {
+        0 => String::new(),
+        ns => format!("; the machine paused for {:.3} ms, so that timeouts came early", ns as f64 / 1e6),
+    }
 }
 
 /// The race at which a run was to end, line by line.

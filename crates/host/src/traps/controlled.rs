@@ -16,8 +16,6 @@ use kernel::{Next, Trap};
 use patch::Operand;
 use sync::atomic::{AtomicU32, Ordering::*};
 
-/// Virtual time between two scheduling points.
-const POINT: Nanos = Nanos::from_micros(1);
 /// How long threads that wait for the outside world get before virtual time leaps over a sleep.
 const GRACE: Nanos = Nanos::from_millis(20);
 /// The time between two checks of the running thread, which may be waiting for others in a loop.
@@ -46,9 +44,9 @@ const BY_NUMBER: [usize; 16] = [
 ];
 
 impl Host {
-    /// Advances virtual time by one scheduling point.
-    pub(crate) fn pass_point(&self) {
-        self.pass_to(self.clock.now() + POINT);
+    /// Advances virtual time by what a scheduling point takes.
+    pub(crate) fn pass_point(&self, step: Nanos) {
+        self.pass_to(self.clock.now() + step);
     }
 
     pub(crate) fn pass_to(&self, at: Nanos) {

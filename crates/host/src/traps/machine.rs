@@ -148,8 +148,8 @@ impl Machine for Host {
                 report::say(message);
                 false
             }
-            Event::Point => {
-                self.pass_point();
+            Event::Point(step) => {
+                self.pass_point(step);
                 false
             }
             Event::Pause(until) => {

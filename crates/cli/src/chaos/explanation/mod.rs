@@ -264,6 +264,7 @@ mod tests {
             steps: 9,
             hash: 1,
             threads: 3,
+            paused_ns: 0,
             census: Census::default(),
             possible: vec![],
             knows_all: true,
