@@ -4,7 +4,9 @@ use crate::census;
 use crate::log::{Log, State, Switch, THREADS_MAX};
 use crate::pauses::{Pauses, STEP_NS};
 use crate::races::{Access, Race, Races};
+use crate::sightings::Sighting;
 use crate::strategy::{Moment, Strategy, Why};
+use crate::torn::Torn;
 use crate::turn::{Left, Turn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -46,11 +48,17 @@ pub struct Control {
     turn_from: u64,
     hash: u64,
     /// Only if there may be some.
+    torn: Option<Torn>,
+    /// Only if there may be some.
     pauses: Option<Pauses>,
     /// Only if races are looked for.
     races: Option<Races>,
     /// The runnable threads that are not held back, at choices where some are.
     free: Vec<u32>,
+    /// The places of which it is known that threads meet there, by their numbers.
+    chosen: Vec<u64>,
+    /// Whether the last thread is at one of them.
+    meets: bool,
     /// Whether threads are held back: not while switches are repeated.
     holds: bool,
 }
@@ -81,10 +89,33 @@ impl Control {
             ended: false,
             turn_from: 0,
             hash: 0xcbf2_9ce4_8422_2325,
+            torn: None,
             pauses: None,
             races: None,
             free: Vec::new(),
+            chosen: log.chosen(),
+            meets: false,
             holds: false,
+        }
+    }
+
+    /// Some updates of the run may be torn.
+    pub fn tear(&mut self, torn: Torn) {
+        self.torn = Some(torn);
+    }
+
+    /// Whether the last thread has already loaded what this access loads, if it is not chosen to go on now.
+    #[must_use]
+    pub fn tears(&self, access: &Access) -> bool {
+        self.torn.is_some_and(|torn| torn.tears(self.last, self.nth(), access))
+    }
+
+    /// The last thread is about to make this access at a place with this number ([`Sighting::place`]).
+    pub fn see(&mut self, place: u64, access: &Access) {
+        self.meets = self.chosen.contains(&place);
+        // What one thread does before there are others is shared with nobody.
+        if place != 0 && self.counts.len() > 1 {
+            self.log.see(&Sighting::new(place, self.last, access));
         }
     }
 
@@ -209,7 +240,15 @@ impl Control {
     /// the thread at the same moment; a switch to another thread is always written down.
     fn after_spin(&mut self, (last, nth): (u32, u32), place: u64) -> u32 {
         let step = self.log.steps();
-        let to = self.strategy.choose(&Moment { last, nth, why: Why::Spins, runnable: &self.runnable, step, place });
+        let to = self.strategy.choose(&Moment {
+            last,
+            nth,
+            why: Why::Spins,
+            runnable: &self.runnable,
+            step,
+            place,
+            meets: false,
+        });
         if to != last {
             self.log.set_points(self.log.points() + 1);
             self.log.add(&Switch { last, nth, to, spins: true, place });
@@ -227,7 +266,8 @@ impl Control {
             self.log.count(last, census::class(place));
         }
         let holds = self.holds && self.holds_some_back(step);
-        let moment = Moment { last, nth, why, runnable: &self.runnable, step, place };
+        let meets = core::mem::take(&mut self.meets);
+        let moment = Moment { last, nth, why, runnable: &self.runnable, step, place, meets };
         let plain = moment.plain();
         let to = match *self.free {
             [one] if holds => one,

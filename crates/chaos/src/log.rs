@@ -20,7 +20,9 @@
 //!  from 280 the events of each thread and class that earlier runs had, then those of this run: 2048 words each
 //!  from 4376 the race that has just been found, if the state says so
 //!  from 4392 the races that are known already, 2 words each
-//!  from 4904 PLANNED × 2 words, then the switches of this run, 2 words each
+//!  from 4904 the places that the run is to have among others
+//!  from 4968 the accesses that it has made at its places (crate::sightings), 3 words each
+//!  from 17256 PLANNED × 2 words, then the switches of this run, 2 words each
 //!  before the last KEEP × 2 words: the turns, KEEP_TURNS words
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
@@ -32,6 +34,7 @@
 
 use crate::census::{self, CLASSES, COUNTED_MAX, Census};
 use crate::races::{Pair, Race};
+use crate::sightings::{self, Sighting};
 use crate::spec::Expected;
 use crate::turn::Turn;
 use alloc::vec::Vec;
@@ -51,7 +54,11 @@ const RACE_LEN: usize = 16;
 const KNOWN: usize = RACE + RACE_LEN;
 /// The number of known races that are kept. The run reports others again.
 const KNOWN_MAX: usize = 256;
-const HEAD: usize = KNOWN + 2 * KNOWN_MAX;
+const CHOSEN: usize = KNOWN + 2 * KNOWN_MAX;
+/// The number of places that a run can be told to have.
+pub const CHOSEN_MAX: usize = 64;
+const SIGHTINGS: usize = CHOSEN + CHOSEN_MAX;
+const HEAD: usize = SIGHTINGS + sightings::LEN;
 const SWITCH_WORDS: usize = 2;
 /// The largest count of a switch.
 const NTH_MAX: u32 = u32::MAX >> 1;
@@ -312,7 +319,7 @@ impl<'a> Log<'a> {
     /// The number of choices and events to expect.
     #[must_use]
     pub fn expected(&self) -> Expected {
-        Expected { steps: self.expected_steps(), census: self.census(EXPECTED) }
+        Expected { steps: self.expected_steps(), census: self.census(EXPECTED), meets: !self.chosen().is_empty() }
     }
 
     /// Sets what to expect of this run.
@@ -356,17 +363,39 @@ impl<'a> Log<'a> {
         Race::read(core::array::from_fn(|i| self.0[RACE + i].load(Relaxed)))
     }
 
+    /// Sets the places ([`Sighting::place`]) that the run is to have among others.
+    pub fn set_chosen(&self, places: &[u64]) {
+        self.0[CHOSEN..SIGHTINGS].iter().zip(places).for_each(|(word, &place)| word.store(place, Relaxed));
+    }
+
+    /// The places that the run is to have among others.
+    #[must_use]
+    pub fn chosen(&self) -> Vec<u64> {
+        self.0[CHOSEN..SIGHTINGS].iter().map(|word| word.load(Relaxed)).filter(|&place| place != 0).collect()
+    }
+
+    /// Adds an access of the run, if there is room.
+    pub fn see(&self, sighting: &Sighting) {
+        sightings::add(&self.0[SIGHTINGS..HEAD], sighting);
+    }
+
+    /// The accesses of the run.
+    #[must_use]
+    pub fn sightings(&self) -> Vec<Sighting> {
+        sightings::all(&self.0[SIGHTINGS..HEAD])
+    }
+
     /// Sets the races that the run need not report.
     pub fn set_known(&self, known: &[Pair]) {
         let pairs = &known[..known.len().min(KNOWN_MAX)];
-        self.0[KNOWN..HEAD].iter().zip(pairs.as_flattened()).for_each(|(word, &place)| word.store(place, Relaxed));
+        self.0[KNOWN..CHOSEN].iter().zip(pairs.as_flattened()).for_each(|(word, &place)| word.store(place, Relaxed));
         self.set_known_len(pairs.len() as u64);
     }
 
     /// The races that the run need not report.
     #[must_use]
     pub fn known(&self) -> Vec<Pair> {
-        let pairs = self.0[KNOWN..HEAD].chunks_exact(2).take(self.known_len() as usize);
+        let pairs = self.0[KNOWN..CHOSEN].chunks_exact(2).take(self.known_len() as usize);
         pairs.map(|pair| [pair[0].load(Relaxed), pair[1].load(Relaxed)]).collect()
     }
 
@@ -492,7 +521,7 @@ mod tests {
         let counted = log.counted();
         assert_eq!((counted.total(3), counted.total(7), counted.total(0)), (1, 2, 0));
         assert_eq!(log.expected(), Expected::default());
-        let expected = Expected { steps: 7, census: counted.clone() };
+        let expected = Expected { steps: 7, census: counted.clone(), meets: false };
         log.set_expected(&expected);
         assert_eq!((log.expected(), log.counted()), (expected, counted));
     }

@@ -4,6 +4,9 @@
 //! below all initial priorities. A bug that needs `depth` ordering constraints among n threads in k steps is found by
 //! one run with a probability of at least 1 / (n · k^(depth - 1)).
 //!
+//! Of the steps of a long run, few matter. If it is known where threads meet ([`Learned`](crate::Learned)), the falls
+//! of every second run are at such steps only.
+//!
 //! The paper assumes that no thread spins. Here a thread that yields falls below all others, so that those it waits
 //! for run. In some runs it does so only after it has yielded a number of times: if the others are on other CPUs,
 //! `sched_yield` changes nothing, and a loop that gives up after a hundred attempts may be through before they move.
@@ -17,6 +20,8 @@ use alloc::vec::Vec;
 const IGNORING: u64 = 4;
 /// It ignores 2^0 to 2^(this - 1) of each thread.
 const IGNORED_LOG2: u64 = 9;
+/// One in 2^0 to 2^(this - 1) of the steps at which threads meet is a fall, as long as there are some left.
+const RATES_LOG2: u64 = 8;
 
 /// The strategy of this module.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Pct {
     priorities: Vec<Option<i64>>,
     /// The steps at which the running thread's priority falls, each with the new priority.
     changes: Vec<(u64, i64)>,
+    /// If the falls are where threads meet: one of so many such steps is one of them.
+    rate: Option<u64>,
     /// The priority of the thread that yielded last, below all others.
     lowest: i64,
     /// How many yields of each thread are ignored.
@@ -39,14 +46,24 @@ impl Pct {
     #[must_use]
     pub fn new(mut rng: Rng, depth: u32, expected: &Expected) -> Pct {
         let changes = (1..i64::from(depth)).map(|i| (rng.below(expected.steps.max(1)), i)).collect();
+        let rate = (expected.meets && rng.below(2) == 0).then(|| 1 << rng.below(RATES_LOG2));
         let ignored_max = if rng.below(IGNORING) == 0 { 1 << rng.below(IGNORED_LOG2) } else { 0 };
-        Pct { rng, priorities: Vec::new(), changes, lowest: 0, ignored_max, ignored: Vec::new() }
+        Pct { rng, priorities: Vec::new(), changes, rate, lowest: 0, ignored_max, ignored: Vec::new() }
     }
 
     /// The last thread falls behind all initial priorities if it is to do so at this step.
     fn fall(&mut self, moment: &Moment<'_>) {
         // A thread that seems to spin stays below all others, and the same step comes again.
         if moment.why == Why::Spins {
+            return;
+        }
+        if let Some(rate) = self.rate {
+            if moment.meets
+                && self.rng.below(rate) == 0
+                && let Some((_, priority)) = self.changes.pop()
+            {
+                self.set(moment.last, priority);
+            }
             return;
         }
         for i in 0..self.changes.len() {
@@ -114,7 +131,8 @@ mod tests {
             let runnable: Vec<u32> = (0..2).filter(|&t| done[t as usize] < steps).collect();
             if runnable.len() == 2 {
                 let why = Why::Point;
-                last = strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step, place: 0 });
+                last =
+                    strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step, place: 0, meets: false });
                 step += 1;
             } else {
                 last = runnable[0];
@@ -143,7 +161,8 @@ mod tests {
     fn who_spins_lets_others_run_at_every_step() {
         for seed in 0..100 {
             let mut pct = Pct::new(Rng::new(seed), 3, &Expected { steps: 4, ..Expected::default() });
-            let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &[0, 1], step, place: 0 };
+            let moment =
+                |last, why, step| Moment { last, nth: 1, why, runnable: &[0, 1], step, place: 0, meets: false };
             let mut last = 0;
             for step in 0..4 {
                 last = pct.choose(&moment(last, Why::Yield, step));
@@ -153,12 +172,28 @@ mod tests {
         }
     }
 
+    /// Two threads, of which the second is to run when the first comes to the one step of 10,000 at which they meet.
+    #[test]
+    fn where_threads_meet_is_where_they_are_switched() {
+        let found = |seed| {
+            let expected = Expected { steps: 10_000, meets: true, ..Expected::default() };
+            let mut pct = Pct::new(Rng::new(seed), 2, &expected);
+            (0..5000).all(|step| {
+                let (why, meets) = (Why::Point, step == 4999);
+                let to = pct.choose(&Moment { last: 0, nth: 1, why, runnable: &[0, 1], step, place: 0, meets });
+                (to == 1) == meets
+            })
+        };
+        assert!((0..1000).filter(|&seed| found(seed)).count() > 20);
+    }
+
     /// As on a machine with a CPU for each.
     #[test]
     fn who_yields_goes_on_for_long_in_some_runs() {
         let yields = |seed| {
             let mut pct = Pct::new(Rng::new(seed), 1, &Expected::default());
-            let moment = |last, step| Moment { last, nth: 1, why: Why::Yield, runnable: &[0, 1], step, place: 0 };
+            let moment =
+                |last, step| Moment { last, nth: 1, why: Why::Yield, runnable: &[0, 1], step, place: 0, meets: false };
             let first = pct.choose(&Moment { why: Why::Gone, ..moment(0, 0) });
             (1..1000).take_while(|&step| pct.choose(&moment(first, step)) == first).count()
         };
@@ -171,7 +206,7 @@ mod tests {
     fn who_yields_lets_all_others_go_first() {
         let mut pct = Pct::new(Rng::new(1), 1, &Expected::default());
         let runnable = [0, 1, 2];
-        let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &runnable, step, place: 0 };
+        let moment = |last, why, step| Moment { last, nth: 1, why, runnable: &runnable, step, place: 0, meets: false };
         let mut seen = Vec::new();
         let mut last = pct.choose(&moment(0, Why::Point, 0));
         for step in 1..4 {

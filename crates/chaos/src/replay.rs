@@ -64,7 +64,7 @@ mod tests {
     const SPUN: Switch = Switch { last: 1, nth: 3, to: 2, spins: true, place: 0 };
 
     fn choose(replay: &mut Replay, (last, nth): (u32, u32), why: Why) -> u32 {
-        replay.choose(&Moment { last, nth, why, runnable: &[0, 1, 2], step: 0, place: 0 })
+        replay.choose(&Moment { last, nth, why, runnable: &[0, 1, 2], step: 0, place: 0, meets: false })
     }
 
     #[test]

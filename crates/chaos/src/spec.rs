@@ -31,6 +31,8 @@ pub struct Expected {
     pub steps: u64,
     /// About how many events each thread will have.
     pub census: Census,
+    /// Whether it has places of which it is known that threads meet there.
+    pub meets: bool,
 }
 
 impl Spec {

@@ -32,6 +32,8 @@ pub struct Moment<'a> {
     pub step: u64,
     /// The address in the program that the last thread has reached; 0 if unknown.
     pub place: u64,
+    /// The last thread is about to access what others access as well, as far as earlier runs have shown.
+    pub meets: bool,
 }
 
 impl Moment<'_> {
@@ -66,7 +68,8 @@ mod tests {
 
     #[test]
     fn a_plain_choice_goes_on_or_goes_round() {
-        let moment = |last, why, runnable| Moment { last, nth: 1, why, runnable, step: 0, place: 0 }.plain();
+        let moment =
+            |last, why, runnable| Moment { last, nth: 1, why, runnable, step: 0, place: 0, meets: false }.plain();
         assert_eq!(moment(2, Why::Point, &[0, 2, 5]), 2);
         assert_eq!(moment(2, Why::Yield, &[0, 2, 5]), 5);
         assert_eq!(moment(5, Why::Yield, &[0, 2, 5]), 0);

@@ -128,7 +128,15 @@ mod tests {
                 let runnable: Vec<u32> = (0..2).filter(|&t| left[t as usize] > 0).collect();
                 if runnable.len() == 2 {
                     let why = if began[last as usize] { Why::Point } else { Why::Gone };
-                    last = strategy.choose(&Moment { last, nth: 1, why, runnable: &runnable, step: 0, place: 0 });
+                    last = strategy.choose(&Moment {
+                        last,
+                        nth: 1,
+                        why,
+                        runnable: &runnable,
+                        step: 0,
+                        place: 0,
+                        meets: false,
+                    });
                 } else {
                     last = runnable[0];
                 }
@@ -164,7 +172,8 @@ mod tests {
         let mut last = 3;
         let mut seen = [0; 9];
         for step in 0..900 {
-            let moment = Moment { last, nth: 1, why: Why::Point, runnable: &[3, 5, 8], step, place: step };
+            let moment =
+                Moment { last, nth: 1, why: Why::Point, runnable: &[3, 5, 8], step, place: step, meets: false };
             last = surw.choose(&moment);
             seen[last as usize] += 1;
         }
@@ -185,7 +194,15 @@ mod tests {
             let mut last = 100;
             (0..50).all(|step| {
                 let place = if last == 100 { other } else { 0 };
-                last = surw.choose(&Moment { last, nth: 1, why: Why::Point, runnable: &runnable, step, place });
+                last = surw.choose(&Moment {
+                    last,
+                    nth: 1,
+                    why: Why::Point,
+                    runnable: &runnable,
+                    step,
+                    place,
+                    meets: false,
+                });
                 last == 100
             })
         };
@@ -196,7 +213,7 @@ mod tests {
     fn who_yields_is_not_chosen() {
         let mut surw = Surw::new(Rng::new(1), &Census::default());
         for step in 0..100 {
-            let moment = Moment { last: 1, nth: 1, why: Why::Yield, runnable: &[1, 2], step, place: 0 };
+            let moment = Moment { last: 1, nth: 1, why: Why::Yield, runnable: &[1, 2], step, place: 0, meets: false };
             assert_eq!(surw.choose(&moment), 2);
         }
     }

@@ -72,6 +72,12 @@ fn an_update_that_is_lost() {
     found("lost_update", "exit status 1", 3);
 }
 
+/// Another processor may come between the load and the store of one instruction.
+#[test]
+fn an_update_by_one_instruction() {
+    found("torn_update", "exit status 1", 3);
+}
+
 /// The host finds at other moments in each run that a thread computes; a repeated run lets others run in the same places.
 #[test]
 fn threads_that_compute_for_long() {

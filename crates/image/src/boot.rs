@@ -160,6 +160,7 @@ unsafe fn bring_up(
         host::report::fatal(format_args!("no memory to start"));
     };
     if let Some(control) = control {
+        points::choose(&control.log().chosen());
         kernel.control(control, options.chaos.seed);
     }
     #[cfg(feature = "planted")]

@@ -3,7 +3,7 @@
 use crate::options::number;
 use abi::args::{MAP_SHARED, O_RDWR, PROT_READ_WRITE};
 use arch::syscall;
-use chaos::{Control, Log, Pauses, Races, Rng, Spec};
+use chaos::{Control, Log, Pauses, Races, Rng, Spec, Torn};
 use host::os;
 use ids::Nanos;
 use sync::atomic::AtomicU64;
@@ -116,6 +116,7 @@ impl<'a> Settings<'a> {
             None => Spec::replay(log.planned(), log.patience()),
         };
         let mut control = Control::new(strategy, log);
+        control.tear(Torn::new(self.seed));
         if self.pauses {
             control.pause(Pauses::new(self.seed));
         }

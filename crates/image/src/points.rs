@@ -10,13 +10,14 @@ use crate::text;
 use abi::nr;
 use alloc::vec::Vec;
 use chaos::Rng;
+use chaos::log::CHOSEN_MAX;
 use core::ffi::CStr;
 use core::ops::Range;
 use host::points::{self, Point};
 use kernel::PRIVATE_POINT;
 use patch::elf::Object;
 use patch::point::{POINT_LEN_MAX, accesses, emit_access, emit_entry, emit_entry_jump, entry, first};
-use patch::{Code, is_c_library, operand};
+use patch::{Code, Function, Functions, is_c_library, operand};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// Whether the run is controlled.
@@ -27,6 +28,16 @@ static PLACES: AtomicU32 = AtomicU32::new(0);
 static OWN_CODE: [AtomicU64; 2 * OWN_CODE_MAX] = [const { AtomicU64::new(0) }; 2 * OWN_CODE_MAX];
 /// One place of so many is anywhere in the program, and the others in its own code.
 const ANYWHERE: usize = 8;
+/// The number of pieces of code in which there are places, so far.
+static PIECES: AtomicU32 = AtomicU32::new(0);
+/// Where the number of a piece begins in that of a place.
+const PIECE_SHIFT: u32 = 40;
+/// An access that was reached this often stops being a scheduling point: each time costs a signal, which is too much in
+/// a loop. The more there are, the sooner: all together may cost so many.
+const TIMES_MAX_EACH: u32 = 1000;
+const TIMES_MAX: u32 = 128 * TIMES_MAX_EACH;
+/// Places that the run is to have, by their numbers; the rest is 0.
+static CHOSEN: [AtomicU64; CHOSEN_MAX] = [const { AtomicU64::new(0) }; CHOSEN_MAX];
 /// The address of the program's ELF header.
 static PROGRAM: AtomicU64 = AtomicU64::new(0);
 
@@ -105,6 +116,11 @@ pub(crate) fn begin(settings: &Settings<'_>, program: u64) {
     for (word, address) in OWN_CODE.iter().zip(numbers) {
         word.store(address, Relaxed);
     }
+}
+
+/// The run is to have these places, by their numbers, among others.
+pub(crate) fn choose(places: &[u64]) {
+    CHOSEN.iter().zip(places).for_each(|(word, &place)| word.store(place, Relaxed));
 }
 
 /// Whether the run is controlled.
@@ -186,13 +202,54 @@ fn draw(rng: &mut Rng, ranges: &[Range<u64>]) -> u64 {
     unreachable!("it is less than the sum")
 }
 
+/// The functions that other objects may call. Plain `ld` makes no table of all functions.
+struct Exported(Vec<Function>);
+
+impl Exported {
+    fn of(object: &Object<'_>, code: &Code<'_>) -> Exported {
+        let there = object.symbols().filter(|symbol| symbol.is_function && code.contains(symbol.address));
+        let mut functions: Vec<Function> =
+            there.map(|symbol| symbol.address..symbol.address.saturating_add(symbol.len)).collect();
+        functions.sort_unstable_by_key(|function| (function.start, function.end));
+        functions.dedup_by_key(|function| function.start);
+        Exported(functions)
+    }
+}
+
+impl Functions for Exported {
+    fn last_from(&self, address: u64) -> Option<(Function, u64)> {
+        self.0.as_slice().last_from(address)
+    }
+
+    fn entries(&self, visit: &mut dyn FnMut(u64)) {
+        self.0.as_slice().entries(visit);
+    }
+}
+
+/// The accesses in this piece of code that the run is to have.
+fn wished(code: &Code<'_>, wanted: usize) -> Vec<Range<u64>> {
+    let (mut wished, mut found) = (Vec::new(), Vec::new());
+    let numbers = CHOSEN.iter().map(|word| word.load(Relaxed));
+    for number in numbers.filter(|number| number >> PIECE_SHIFT == u64::from(PIECES.load(Relaxed))).take(wanted) {
+        let place = code.address + (number & ((1 << PIECE_SHIFT) - 1));
+        found.clear();
+        accesses(code, place, &mut found);
+        wished.extend(found.iter().find(|access| access.start == place).cloned());
+    }
+    wished
+}
+
 /// Accesses in functions that are drawn with their size as weight: in these ranges, with few exceptions, if there are
 /// any. A library that is linked into the program, such as Rust's, may be a hundred times as large as the rest.
 unsafe fn in_program(program: &Object<'_>, own: Vec<Range<u64>>) {
     let mut rng = Rng::new(SEED.load(Relaxed) ^ 0x5eed);
     let wanted = PLACES.load(Relaxed) as usize;
     for code in program.code() {
-        let (mut chosen, mut found): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
+        PIECES.fetch_add(1, Relaxed);
+        let functions = Exported::of(program, &code);
+        let code =
+            if code.functions.last_from(u64::MAX).is_some() { code } else { Code { functions: &functions, ..code } };
+        let (mut chosen, mut found) = (wished(&code, wanted), Vec::new());
         let all = code.address..code.address + code.bytes.len() as u64;
         let own: Vec<_> =
             own.iter().filter(|range| all.start <= range.start && range.end <= all.end).cloned().collect();
@@ -262,8 +319,9 @@ fn at_entry(code: &Code<'_>, area: &StubArea, function: u64, bytes: &mut [u8]) -
     let mut jump = [0; 32];
     let len = emit_entry_jump(&replaced, area.next(), &mut jump).ok()?;
     let (place, stub) = (replaced.start, area.next());
-    let times = AtomicU32::new(0);
-    let point = Point { place, len: len as u64, stub, stub_len, byte: None, operand: None, times };
+    let (times, times_max) = (AtomicU32::new(0), u32::MAX);
+    let point =
+        Point { place, len: len as u64, stub, stub_len, byte: None, operand: None, times, times_max, number: 0 };
     Some((point, Change { place, bytes: jump, len }))
 }
 
@@ -273,7 +331,10 @@ fn at_access(code: &Code<'_>, area: &StubArea, access: &Range<u64>, bytes: &mut 
     let (place, len) = (access.start, access.end - access.start);
     let byte = Some(code.bytes[(place - code.address) as usize]);
     let (operand, times) = (operand(code, access), AtomicU32::new(0));
-    let point = Point { place, len, stub: area.next(), stub_len, byte, operand, times };
+    let times_max = (TIMES_MAX / PLACES.load(Relaxed).max(1)).clamp(1, TIMES_MAX_EACH);
+    // The piece of code that is being changed, in the order of mapping, and where in it.
+    let number = u64::from(PIECES.load(Relaxed)) << PIECE_SHIFT | (place - code.address);
+    let point = Point { place, len, stub: area.next(), stub_len, byte, operand, times, times_max, number };
     let mut change = Change { place, bytes: [0; 32], len: 1 };
     change.bytes[0] = INT3;
     Some((point, change))

@@ -32,13 +32,26 @@ pub(crate) struct Controlled {
     random: Lock<Rng>,
     /// The address of the program's own scheduling point that the current thread has reached; 0: none.
     place: AtomicU64,
-    /// The access that the current thread is about to make there, and whether it is to its own stack.
-    access: Lock<Option<(Access, bool)>>,
+    /// The access that the current thread is about to make there.
+    arrival: Lock<Option<Arrival>>,
+    /// The threads that were stopped within an update of memory, each with the bytes that it has loaded.
+    torn: Lock<Vec<(ThreadIdx, Access, u64)>>,
     /// Whether the run looks for races.
     looks_for_races: bool,
     /// The carrier's CPU time when the host interrupted the current thread, in nanoseconds; 0: it has not.
     interrupted: AtomicU64,
     stretch: Stretch,
+}
+
+/// An access that a thread is about to make at a scheduling point.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The access.
+    pub access: Access,
+    /// Whether it is to the thread's own stack.
+    pub is_own: bool,
+    /// The number of the place ([`chaos::Sighting::place`]).
+    pub number: u64,
 }
 
 /// A thread that computes for this long without a scheduling point of its own probably waits for others in a loop.
@@ -106,7 +119,8 @@ impl<M: Machine> Kernel<M> {
             control: Lock::new(control),
             random: Lock::new(Rng::new(seed)),
             place: AtomicU64::new(0),
-            access: Lock::new(None),
+            arrival: Lock::new(None),
+            torn: Lock::new(Vec::new()),
             looks_for_races,
             interrupted: AtomicU64::new(0),
             stretch: Stretch::new(),
@@ -197,14 +211,24 @@ impl<M: Machine> Kernel<M> {
         }
         let stays = last.filter(|_| interrupted && !spins);
         // An interruption that leaves no trace must not show a race earlier than in another run.
+        let arrival = if stays.is_none() { controlled.arrival.lock().take() } else { None };
         let looks = controlled.looks_for_races && stays.is_none();
-        let races = if looks { self.races(controlled, &mut control, place) } else { Vec::new() };
+        let races = if looks { self.races(&mut control, place, arrival) } else { Vec::new() };
+        let torn = arrival.filter(|arrival| !arrival.is_own).and_then(|arrival| self.look(&mut control, &arrival));
         let mut candidates =
             Candidates { tid: |t| self.tid(t).0, control: &mut control, why, place, stays, stop: false };
         self.note_wait(last, prev);
         let (next, now) = self.sched.at(cpu).elect(Now(&self.m), prev, self.kicks(cpu), &mut candidates);
         let (stop, log, step) = (candidates.stop, control.log(), Nanos(control.step_ns()));
         drop(control);
+        if let (Some(last), Some((access, loaded))) = (last, torn)
+            && next != Some(last)
+        {
+            controlled.torn.lock().push((last, access, loaded));
+        }
+        if let Some(next) = next {
+            self.set_back(controlled, next);
+        }
         self.switched(cpu, last, next, prev, now);
         // If the host interrupted the thread and it continues, that leaves no trace in virtual time.
         if !(interrupted && next == last) {
@@ -221,14 +245,37 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The races that show now that the current thread has come to `place`.
-    fn races(&self, controlled: &Controlled, control: &mut Control, place: u64) -> Vec<Race> {
-        let (access, is_own) = controlled.access.lock().take().unzip();
-        let read = |access: &Access| {
-            let mut bytes = [0; 8];
-            self.m.read(access.address, bytes.get_mut(..usize::from(access.size))?).ok()?;
-            Some(u64::from_le_bytes(bytes))
-        };
-        control.arrive(place, access, is_own == Some(false), read)
+    fn races(&self, control: &mut Control, place: u64, arrival: Option<Arrival>) -> Vec<Race> {
+        let may_wait = arrival.is_some_and(|arrival| !arrival.is_own);
+        control.arrive(place, arrival.map(|arrival| arrival.access), may_wait, |access| self.value(access))
+    }
+
+    /// The bytes of an access, as a number.
+    fn value(&self, access: &Access) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.m.read(access.address, bytes.get_mut(..usize::from(access.size))?).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// The current thread is about to make this access: writes it down, and returns what the thread has loaded if it does so before
+    /// others run.
+    fn look(&self, control: &mut Control, arrival: &Arrival) -> Option<(Access, u64)> {
+        control.see(arrival.number, &arrival.access);
+        let tears = control.tears(&arrival.access);
+        Some((arrival.access, self.value(&arrival.access).filter(|_| tears)?))
+    }
+
+    /// A thread goes on: if it was stopped within an update, the bytes are what it has loaded.
+    fn set_back(&self, controlled: &Controlled, t: ThreadIdx) {
+        let mut torn = controlled.torn.lock();
+        let Some(at) = torn.iter().position(|&(thread, ..)| thread == t) else { return };
+        let (_, access, loaded) = torn.swap_remove(at);
+        drop(torn);
+        // A signal does not come within an instruction: a handler runs before it has begun.
+        if self.value(&access).is_some_and(|now| now != loaded) && self.pending_signals(t).is_empty() {
+            // Memory that is gone is the thread's fault.
+            let _ = self.m.write(access.address, &loaded.to_le_bytes()[..usize::from(access.size)]);
+        }
     }
 
     /// The private call before a function of the C library whose entry is a scheduling point.
@@ -245,15 +292,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether the run looks for races, so that [`Kernel::note_access`] must be called.
-    pub fn looks_for_races(&self) -> bool {
-        self.controlled.as_ref().is_some_and(|controlled| controlled.looks_for_races)
-    }
-
-    /// Notes that the current thread, whose state is saved, is about to make this access, `is_own`: to its own stack.
-    pub fn note_access(&self, access: Access, is_own: bool) {
+    /// Notes that the current thread, whose state is saved, is about to make this access.
+    pub fn note_access(&self, arrival: Arrival) {
         if let Some(controlled) = &self.controlled {
-            *controlled.access.lock() = Some((access, is_own));
+            *controlled.arrival.lock() = Some(arrival);
         }
     }
 

@@ -81,7 +81,7 @@ use sync::CachePadded;
 
 pub use brief::{Chosen, Here};
 pub use carried::Carried;
-pub use control::PRIVATE_POINT;
+pub use control::{Arrival, PRIVATE_POINT};
 pub use cputime::TimeLimit;
 pub use describe::{Moment, reason, snapshot_rest};
 pub use host_wait::FOR_EVER;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use chaos::log::State;
 use chaos::races::Pair;
-use chaos::{Census, Expected, Log, Spec, Switch, Turn};
+use chaos::{Census, Expected, Log, Sighting, Spec, Switch, Turn};
 use profile::own::own_code;
 use sync::atomic::AtomicU64;
 
@@ -88,6 +88,8 @@ pub struct Plan<'a> {
     pub epoch: u64,
     /// How many accesses become scheduling points.
     pub places: u16,
+    /// Some of them, by their numbers ([`chaos::Sighting::place`]).
+    pub chosen: &'a [u64],
     /// Which races it looks for.
     pub races: Races,
     /// Whether it may have pauses.
@@ -131,6 +133,8 @@ pub struct Outcome {
     pub paused_ns: u64,
     /// How many events each thread had.
     pub census: Census,
+    /// What it has accessed at its places.
+    pub sightings: Vec<Sighting>,
     /// The switches that it could have made after the planned ones, if it was asked.
     pub possible: Vec<Switch>,
     /// Whether these are all of them.
@@ -221,6 +225,7 @@ impl Room {
         log.set_keep_turns(TURNS_MAX as u64);
         log.set_expected(&plan.expected);
         log.set_patience(plan.patience);
+        log.set_chosen(plan.chosen);
         if let Races::All(known) = &plan.races {
             log.set_known(known);
         }
@@ -386,6 +391,7 @@ impl Room {
             threads: log.threads(),
             paused_ns: log.paused(),
             census: log.counted(),
+            sightings: log.sightings(),
             possible,
             knows_all,
             turns: log.taken_turns(),

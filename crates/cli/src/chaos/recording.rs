@@ -34,6 +34,8 @@ pub struct Recording {
     /// As in [`Plan`].
     pub places: u16,
     /// As in [`Plan`].
+    pub chosen: Vec<u64>,
+    /// As in [`Plan`].
     pub pauses: bool,
     /// As in [`Plan`].
     pub fail_if: Option<String>,
@@ -56,6 +58,7 @@ impl Recording {
             seed: plan.seed,
             epoch: plan.epoch,
             places: plan.places,
+            chosen: plan.chosen.to_vec(),
             pauses: plan.pauses,
             fail_if: plan.fail_if.map(str::to_owned),
             only: plan.only.map(str::to_owned),
@@ -85,6 +88,7 @@ impl Recording {
             expected: Expected::default(),
             epoch: self.epoch,
             places: self.places,
+            chosen: &self.chosen,
             races: self.race.map_or(Races::Off, Races::Until),
             pauses: self.pauses,
             timeout: Duration::from_secs(timeout),
@@ -114,6 +118,7 @@ impl Recording {
             "seed": self.seed,
             "epoch": self.epoch,
             "places": self.places,
+            "chosen": self.chosen.iter().map(|place| format!("{place:#x}")).collect::<Vec<_>>(),
             "pauses": self.pauses,
             "fail_if": self.fail_if,
             "only": self.only,
@@ -185,6 +190,7 @@ fn parse(value: &Value) -> Option<Recording> {
         seed: number(&value["seed"])?,
         epoch: number(&value["epoch"])?,
         places: number(&value["places"])?.try_into().ok()?,
+        chosen: value["chosen"].as_array()?.iter().map(hex).collect::<Option<_>>()?,
         pauses: value["pauses"].as_bool()?,
         fail_if: text(&value["fail_if"]),
         only: text(&value["only"]),
@@ -247,6 +253,7 @@ mod tests {
                 seed: u64::MAX,
                 epoch: 5,
                 places: 16,
+                chosen: vec![1, u64::MAX],
                 pauses: true,
                 fail_if: Some("grep x".to_owned()),
                 only: Some("a/b".to_owned()),
@@ -274,6 +281,7 @@ mod tests {
             seed: 1,
             epoch: 1,
             places: 1,
+            chosen: vec![],
             pauses: false,
             fail_if: None,
             only: None,

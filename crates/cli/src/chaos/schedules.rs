@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use anyhow::ensure;
-use chaos::{Census, Expected, Rng, Search, Spec, Switch};
+use chaos::log::CHOSEN_MAX;
+use chaos::{Census, Expected, Learned, Rng, Search, Spec, Switch};
 use simulate::Shard;
 
 use super::args::{ChaosArguments, Way};
@@ -13,6 +14,10 @@ use super::attempt::Outcome;
 const STEPS: u64 = 100;
 /// The number of runs whose choices are remembered.
 const KNOWN_MAX: usize = 64;
+
+/// So many places has a run that looks where threads meet: the second one, the fourth, the eighth, the sixteenth, and every 32nd.
+const PLACES_TO_LEARN: u16 = 2048;
+const LEARNING: u64 = 32;
 
 /// One schedule to be tried.
 #[derive(Clone, Debug)]
@@ -27,6 +32,10 @@ pub struct Schedule {
     pub seed: u64,
     /// Expectations from earlier runs.
     pub expected: Expected,
+    /// How many accesses become scheduling points.
+    pub places: u16,
+    /// Some of them.
+    pub chosen: Vec<u64>,
 }
 
 /// The schedules to try.
@@ -40,6 +49,7 @@ pub struct Schedules<'a> {
     steps: VecDeque<u64>,
     /// The largest numbers of events that runs have had.
     census: Census,
+    learned: Learned,
     source: Source<'a>,
 }
 
@@ -64,7 +74,8 @@ impl<'a> Schedules<'a> {
                 Source::Search(Search::new(bound, request.seed))
             }
         };
-        Ok(Schedules { request, given: 0, limit, steps: VecDeque::new(), census: Census::default(), source })
+        let (steps, census, learned) = Default::default();
+        Ok(Schedules { request, given: 0, limit, steps, census, learned, source })
     }
 
     /// The next schedule. `None` if all have been taken or the next one depends on one that is running.
@@ -72,7 +83,9 @@ impl<'a> Schedules<'a> {
         let shard = self.request.shard.unwrap_or(Shard::WHOLE);
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
         let seed = self.request.seed.wrapping_add(number);
-        let expected = Expected { steps: self.steps_of_one(seed), census: self.census.clone() };
+        let (places, chosen) = self.places(number, seed);
+        let (census, meets) = (self.census.clone(), !chosen.is_empty());
+        let expected = Expected { steps: self.steps_of_one(seed), census, meets };
         let schedule = match &mut self.source {
             Source::Drawn(specs) => Schedule {
                 strategy: Some(specs[(number % specs.len() as u64) as usize]),
@@ -80,15 +93,34 @@ impl<'a> Schedules<'a> {
                 asks: false,
                 seed,
                 expected,
+                places,
+                chosen,
             },
             Source::Search(search) => {
                 let switches = search.take_one()?;
                 let asks = search.goes_on_from(&switches);
-                Schedule { strategy: None, switches, asks, seed: self.request.seed, expected: Expected::default() }
+                let (seed, places, expected) = (self.request.seed, self.request.places(), Expected::default());
+                Schedule { strategy: None, switches, asks, seed, expected, places, chosen: Vec::new() }
             }
         };
         self.given += 1;
         Some(schedule)
+    }
+
+    /// How many places the schedule of this number has, and which. Every second one has three quarters of them where threads
+    /// meet, as far as that is known.
+    fn places(&self, number: u64, seed: u64) -> (u16, Vec<u64>) {
+        let places = self.request.places();
+        if places == 0 || matches!(self.source, Source::Search(_)) {
+            return (places, Vec::new());
+        }
+        let (n, early) = (number + 1, number > 0 && number < LEARNING);
+        if early && n.is_power_of_two() || n.is_multiple_of(LEARNING) {
+            return (places.max(PLACES_TO_LEARN), Vec::new());
+        }
+        let mut rng = Rng::new(seed ^ 0x1ea4);
+        let wanted = if rng.below(2) == 0 { (usize::from(places) * 3).div_ceil(4).min(CHOSEN_MAX) } else { 0 };
+        (places, self.learned.draw(&mut rng, wanted))
     }
 
     /// The number of choices over which PCT spreads its changes: those of an earlier run, drawn by the seed. The largest number
@@ -102,6 +134,7 @@ impl<'a> Schedules<'a> {
     pub fn tried(&mut self, schedule: Schedule, outcome: Outcome) {
         self.steps.truncate(KNOWN_MAX - 1);
         self.steps.push_front(outcome.steps.max(2));
+        self.learned.add(&outcome.sightings);
         self.census = std::mem::take(&mut self.census).max(&outcome.census);
         if let Source::Search(search) = &mut self.source {
             search.tried(schedule.switches, outcome.possible, outcome.knows_all);

@@ -10,10 +10,6 @@ use core::ptr::null_mut;
 use patch::Operand;
 use sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-/// An access that was reached this often stops being a scheduling point: each time costs a signal, which is too much in
-/// a loop.
-const TIMES_MAX: u32 = 1000;
-
 /// One scheduling point.
 #[derive(Debug)]
 pub struct Point {
@@ -31,6 +27,10 @@ pub struct Point {
     pub operand: Option<Operand>,
     /// How often it was reached.
     pub times: AtomicU32,
+    /// How often it may be reached until it stops being a scheduling point.
+    pub times_max: u32,
+    /// For a breakpoint, the number of the place ([`chaos::Sighting::place`]).
+    pub number: u64,
 }
 
 struct Node {
@@ -78,6 +78,6 @@ pub(crate) fn seen(rip: u64) -> Option<u64> {
 impl Point {
     /// Counts that a thread has reached the breakpoint. True if that was the last time and it must be removed.
     pub(crate) fn come(&self) -> bool {
-        self.times.fetch_add(1, Relaxed) + 1 == TIMES_MAX
+        self.times.fetch_add(1, Relaxed) + 1 == self.times_max
     }
 }

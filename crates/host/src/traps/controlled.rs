@@ -12,7 +12,7 @@ use arch::frame::HostFrame;
 use chaos::Access;
 use chaos::log::State;
 use ids::Nanos;
-use kernel::{Next, Trap};
+use kernel::{Arrival, Next, Trap};
 use patch::Operand;
 use sync::atomic::{AtomicU32, Ordering::*};
 
@@ -121,7 +121,7 @@ pub(crate) fn note(me: &Carrier) -> bool {
     me.process().note_place(place);
     let Some(point) = points::breakpoint(place) else { return true };
     if let Some(operand) = &point.operand {
-        note_access(me, place, operand);
+        note_access(me, point, operand);
     }
     if point.come()
         && let Some(byte) = point.byte
@@ -131,11 +131,8 @@ pub(crate) fn note(me: &Carrier) -> bool {
     true
 }
 
-/// Tells the kernel what the thread is about to access, if it looks for races.
-fn note_access(me: &Carrier, place: u64, operand: &Operand) {
-    if !me.process().looks_for_races() {
-        return;
-    }
+/// Tells the kernel what the thread is about to access.
+fn note_access(me: &Carrier, point: &Point, operand: &Operand) {
     // SAFETY: the current thread's context, which the handler has saved.
     let context = unsafe { &*me.gs.context };
     let address = operand.address(|register| context.r[BY_NUMBER[usize::from(register)]]);
@@ -143,7 +140,8 @@ fn note_access(me: &Carrier, place: u64, operand: &Operand) {
     // As in `Machine::save`: the register is the thread's until another one is loaded.
     let block = if me.gs.fs_base_due == 0 { arch::base::fs_base() } else { context.fs_base };
     let is_own = chaos::races::is_own(address, context.r[reg::RSP], block);
-    me.process().note_access(Access { place, address, size, reads, writes, atomic }, is_own);
+    let access = Access { place: point.place, address, size, reads, writes, atomic };
+    me.process().note_access(Arrival { access, is_own, number: point.number });
 }
 
 /// Waits until the command has seen this state.

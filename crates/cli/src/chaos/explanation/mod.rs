@@ -266,6 +266,7 @@ mod tests {
             threads: 3,
             paused_ns: 0,
             census: Census::default(),
+            sightings: vec![],
             possible: vec![],
             knows_all: true,
             turns: vec![
