@@ -20,6 +20,7 @@ extern crate alloc;
 
 pub mod census;
 pub mod control;
+mod expected;
 mod learned;
 pub mod log;
 pub mod pauses;
@@ -39,6 +40,7 @@ pub mod turn;
 
 pub use census::Census;
 pub use control::Control;
+pub use expected::Expected;
 pub use learned::Learned;
 pub use log::{Log, Switch};
 pub use pauses::Pauses;
@@ -47,7 +49,7 @@ pub use reduce::reduce;
 pub use rng::Rng;
 pub use search::Search;
 pub use sightings::Sighting;
-pub use spec::{Expected, Spec};
+pub use spec::Spec;
 pub use strategy::{Moment, Strategy, Why};
 pub use torn::Torn;
 pub use turn::{Left, Turn};

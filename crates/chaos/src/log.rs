@@ -33,9 +33,9 @@
 //! bits), and whether the thread spun (the highest bit); and where the last thread was.
 
 use crate::census::{self, CLASSES, COUNTED_MAX, Census};
+use crate::expected::Expected;
 use crate::races::{Pair, Race};
 use crate::sightings::{self, Sighting};
-use crate::spec::Expected;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use sync::atomic::{AtomicU64, Ordering::*};

@@ -12,7 +12,7 @@
 //! `sched_yield` changes nothing, and a loop that gives up after a hundred attempts may be through before they move.
 
 use crate::Rng;
-use crate::spec::Expected;
+use crate::expected::Expected;
 use crate::strategy::{Moment, Strategy, Why};
 use alloc::vec::Vec;
 

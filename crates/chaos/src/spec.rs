@@ -1,7 +1,7 @@
 //! The strategies by name.
 
 use crate::Rng;
-use crate::census::Census;
+use crate::expected::Expected;
 use crate::log::Switch;
 use crate::pct::Pct;
 use crate::random::RandomWalk;
@@ -22,17 +22,6 @@ pub enum Spec {
     Surw,
     /// `plain`: no preemptions.
     Plain,
-}
-
-/// Expectations of a run, from earlier ones.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Expected {
-    /// About how many choices among several threads there will be.
-    pub steps: u64,
-    /// About how many events each thread will have.
-    pub census: Census,
-    /// Whether it has places of which it is known that threads meet there.
-    pub meets: bool,
 }
 
 impl Spec {
