@@ -206,15 +206,15 @@ impl<'a> Log<'a> {
     /// controlled in its place, and what was counted so far is forgotten.
     #[must_use]
     pub fn claim(&self, pid: i32, may_be: bool) -> bool {
-        let is_mine = match self.owner() {
+        match self.owner() {
             0 => may_be && self.0[OWNER].compare_exchange(0, pid as u64, AcqRel, Acquire).is_ok(),
-            owner => owner == pid && self.steps() == 0,
-        };
-        if is_mine {
-            let done = [2..7, 10..11, 13..14, IDS..EXPECTED, COUNTED..RACE];
-            done.into_iter().flatten().for_each(|i| self.0[i].store(0, Relaxed));
+            owner if owner == pid && self.steps() == 0 => {
+                let done = [2..7, 10..11, 13..14, 20..21, IDS..EXPECTED, COUNTED..RACE, SIGHTINGS..HEAD];
+                done.into_iter().flatten().for_each(|i| self.0[i].store(0, Relaxed));
+                true
+            }
+            _ => false,
         }
-        is_mine
     }
 
     /// A program is executed that is not controlled.

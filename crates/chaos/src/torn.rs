@@ -7,7 +7,7 @@
 use crate::Rng;
 use crate::races::Access;
 
-/// One of so many updates at which a thread is stopped is torn.
+/// One in this many of the updates at which a thread is stopped is torn.
 const TORN_ONE_IN: u64 = 2;
 
 /// Which updates of a run are torn.

@@ -15,7 +15,8 @@ const STEPS: u64 = 100;
 /// The number of runs whose choices are remembered.
 const KNOWN_MAX: usize = 64;
 
-/// So many places has a run that looks where threads meet: the second one, the fourth, the eighth, the sixteenth, and every 32nd.
+/// The number of places of a run that looks for where threads meet: the second one, the fourth, the eighth, the sixteenth,
+/// and every 32nd.
 const PLACES_TO_LEARN: u16 = 2048;
 const LEARNING: u64 = 32;
 
