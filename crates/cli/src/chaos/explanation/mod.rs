@@ -279,6 +279,7 @@ mod tests {
             stacks: vec![],
             races: vec![],
             pairs: vec![],
+            others: 0,
             output: b"1 < 2".to_vec(),
         };
         let explained = Explained {
