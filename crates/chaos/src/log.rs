@@ -12,7 +12,7 @@
 //!       13  TURNS: how many there were (crate::turn)   14  KEEP_TURNS: how many of them are kept
 //!       15  AFTER: so many choices of that turn come before it waits
 //!       16  KNOWN: how many races are known already
-//!       17  OWNER: the id of the controlled process; 0: none yet
+//!       17  OWNER: the id of the controlled process in the lower half, 0: none yet; the number of the run in the upper
 //!       18  OTHERS: how many programs were executed that are not controlled
 //!       19  COMMAND: the id of the command's process
 //!       20  PAUSED: how long its pauses were, in nanoseconds
@@ -27,7 +27,8 @@
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
 //! Who writes: the command before the run, and STATE, STOP and AFTER while the run waits for it; then the process that has
-//! claimed OWNER. Other processes of the run write only OWNER, from 0, and OTHERS.
+//! claimed OWNER. Other processes of the run write only OWNER, if it has no id and their run's number, and OTHERS. So a
+//! process that an earlier run has left behind never becomes the controlled one.
 //!
 //! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest), the count above them (31
 //! bits), and whether the thread spun (the highest bit); and where the last thread was.
@@ -195,20 +196,33 @@ impl<'a> Log<'a> {
         self.0[0].load(Acquire) == LAYOUT && self.planned_len() <= (self.0.len() - HEAD) / SWITCH_WORDS
     }
 
+    /// From now on a process of this run can be controlled.
+    pub fn open(&self, run: u32) {
+        self.0[OWNER].store(u64::from(run) << 32, Release);
+    }
+
+    /// No process of the run can be controlled any more; returns the one that is, or 0.
+    #[must_use]
+    pub fn close(&self) -> i32 {
+        self.0[OWNER].swap(0, AcqRel) as i32
+    }
+
     /// The controlled process; 0: there is none yet.
     #[must_use]
     pub fn owner(&self) -> i32 {
         self.0[OWNER].load(Acquire) as i32
     }
 
-    /// The process `pid` begins to execute a program: whether it is controlled. The first one is that `may_be`. If the
-    /// controlled process executes any other program before there was a choice among several threads, that one is
-    /// controlled in its place, and what was counted so far is forgotten.
+    /// The process `pid` of this run begins to execute a program: whether it is controlled. The first one is that
+    /// `may_be`. If the controlled process executes any other program before there was a choice among several threads,
+    /// that one is controlled in its place, and what was counted so far is forgotten.
     #[must_use]
-    pub fn claim(&self, pid: i32, may_be: bool) -> bool {
-        match self.owner() {
-            0 => may_be && self.0[OWNER].compare_exchange(0, pid as u64, AcqRel, Acquire).is_ok(),
-            owner if owner == pid && self.steps() == 0 => {
+    pub fn claim(&self, run: u32, pid: i32, may_be: bool) -> bool {
+        let none = u64::from(run) << 32;
+        let mine = none | u64::from(pid as u32);
+        match self.0[OWNER].load(Acquire) {
+            word if word == none => may_be && self.0[OWNER].compare_exchange(none, mine, AcqRel, Acquire).is_ok(),
+            word if word == mine && self.steps() == 0 => {
                 let done = [2..7, 10..11, 13..14, 20..21, IDS..EXPECTED, COUNTED..RACE, SIGHTINGS..HEAD];
                 done.into_iter().flatten().for_each(|i| self.0[i].store(0, Relaxed));
                 true
@@ -217,9 +231,11 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// A program is executed that is not controlled.
-    pub fn count_other(&self) {
-        self.0[OTHERS].fetch_add(1, Relaxed);
+    /// A program of this run is executed that is not controlled.
+    pub fn count_other(&self, run: u32) {
+        if self.0[OWNER].load(Acquire) >> 32 == u64::from(run) {
+            self.0[OTHERS].fetch_add(1, Relaxed);
+        }
     }
 
     fn planned_len(&self) -> usize {
@@ -473,21 +489,24 @@ mod tests {
         let planned = [Switch { last: 1, nth: 5, to: 2, spins: false, place: 9 }];
         log.prepare(&planned);
         log.set_expected_steps(7);
-        assert!(!log.claim(69, false) && log.owner() == 0);
-        assert!(log.claim(70, true) && log.owner() == 70);
+        log.open(5);
+        assert!(!log.claim(5, 69, false) && !log.claim(4, 69, true) && log.owner() == 0);
+        assert!(log.claim(5, 70, true) && log.owner() == 70);
         log.set_points(3);
         log.set_tid(0, 70);
         log.set_threads(1);
         log.count(0, 1);
         // Its child is another process; then it executes a program itself.
-        assert!(!log.claim(71, true));
-        assert!(log.claim(70, false));
+        assert!(!log.claim(5, 71, true));
+        assert!(log.claim(5, 70, false));
         assert_eq!((log.points(), log.tids(), log.counted()), (0, vec![], Census::default()));
         assert_eq!((log.planned(), log.expected_steps()), (planned.to_vec(), 7));
         log.set_steps(1);
-        assert!(!log.claim(70, true), "there was a choice");
-        log.count_other();
-        assert_eq!(log.others(), 1);
+        assert!(!log.claim(5, 70, true), "there was a choice");
+        log.count_other(5);
+        log.count_other(4);
+        assert_eq!((log.others(), log.close()), (1, 70));
+        assert!(!log.claim(5, 71, true) && log.close() == 0, "its run is over");
     }
 
     #[test]

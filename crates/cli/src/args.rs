@@ -240,6 +240,8 @@ pub struct Controlled {
     pub pauses: bool,
     /// The program that is controlled, by the end of its path; `None`: the one that is started.
     pub only: Option<String>,
+    /// The number of the run, of those with this log.
+    pub run: u32,
 }
 
 /// The clock that samples are taken by.

@@ -80,6 +80,7 @@ pub fn options(
         if run.pauses {
             add("pauses", b"1");
         }
+        add("run", run.run.to_string().as_bytes());
         if let Some(only) = &run.only {
             add("only", only.as_bytes());
         }

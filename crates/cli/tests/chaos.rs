@@ -134,7 +134,7 @@ fn every_schedule_with_few_switches() {
 #[test]
 fn nothing_in_programs_that_are_right() {
     let room = Room::new();
-    for name in ["correct", "hour", "short_sleeps", "heap"] {
+    for name in ["correct", "hour", "short_sleeps", "heap", "restartable", "protected"] {
         let program = room.compile(name);
         for strategy in ["random", "pct:3", "surw"] {
             let explored = room.chaos(&["--runs", "150", "--strategy", strategy, "--", program.to_str().unwrap()]);

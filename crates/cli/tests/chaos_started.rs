@@ -52,6 +52,28 @@ fn as_a_child() {
     }
 }
 
+/// A name with folders is the end of a path, and need not be a path from here.
+#[test]
+fn by_the_end_of_its_path() {
+    let room = harness();
+    let folder = room.folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let (name, program) = (format!("{folder}/mutex_order"), room.path("mutex_order"));
+    let script = format!("{}; exit $?", program.to_str().unwrap());
+    finds_the_deadlock(&room, &["--only", &name, "--", "/bin/sh", "-c", &script]);
+}
+
+/// A process that a run leaves behind is not controlled in the next one.
+#[test]
+fn only_in_its_own_run() {
+    let room = harness();
+    std::fs::create_dir(room.path("late")).unwrap();
+    std::fs::copy(room.path("mutex_order"), room.path("late/program")).unwrap();
+    std::fs::rename(room.compile("hour"), room.path("program")).unwrap();
+    let script = "setsid sh -c 'sleep 0.05; exec late/program' & sleep 0.02; ./program";
+    let explored = room.chaos(&["--runs", "60", "--only", "program", "--", "/bin/sh", "-c", script]);
+    assert_eq!(explored.status.code(), Some(0), "{}", text(&explored));
+}
+
 /// A script is named by its own path, and its interpreter is controlled.
 #[test]
 fn by_the_name_of_a_script() {
@@ -79,7 +101,7 @@ fn a_program_that_is_never_started() {
     let room = harness();
     let said = room.chaos(&["--only", "other", "--", "./harness"]);
     assert_eq!(said.status.code(), Some(125), "{}", text(&said));
-    assert!(text(&said).contains("no program other was started, so nothing was controlled"), "{}", text(&said));
+    assert!(text(&said).contains("no program other was started that can be controlled"), "{}", text(&said));
     for (name, says) in [("", "the name of a program"), ("a;b", "a semicolon")] {
         let said = room.chaos(&["--only", name, "--", "./harness"]);
         assert_eq!(said.status.code(), Some(125), "{}", text(&said));

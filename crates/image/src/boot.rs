@@ -135,7 +135,8 @@ unsafe fn bring_up(
         pending_unlimited: options.pending_unlimited,
         limits,
         mapped_guards: options.mapped_guards,
-        timer_slack: true,
+        // How late a sleep ends must not depend on when the host interrupts a controlled run.
+        timer_slack: !options.chaos.is_on(),
         io: options.io,
         extended_state: host::extended_state,
         by_filter: options.by_filter,

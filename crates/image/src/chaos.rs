@@ -37,8 +37,10 @@ pub struct Settings<'a> {
     pub own_code: &'a [u8],
     /// Whether it looks for races.
     pub races: bool,
-    /// Whether it may have pauses.
+    /// Whether more than the order of threads is drawn from the seed: pauses, the pace of time, torn updates.
     pub pauses: bool,
+    /// The number of the run, of those that share the file.
+    pub run: u32,
     /// The program that is controlled, by the end of its path, with those that it executes in its place; empty: the one
     /// that the command starts.
     pub only: &'a [u8],
@@ -60,6 +62,7 @@ impl<'a> Settings<'a> {
             b"races" => self.races = n != 0,
             b"pauses" => self.pauses = n != 0,
             b"only" => self.only = value,
+            b"run" => self.run = n as u32,
             _ => {}
         }
     }
@@ -71,14 +74,18 @@ impl<'a> Settings<'a> {
     /// The command has started it, and it cannot use the log. A process with other rights may not, and is not
     /// controlled.
     pub(crate) fn decide(&mut self, path: &[u8], start: Start) -> Result<(), ()> {
-        let log = match self.map() {
-            None if start == Start::First && !self.log.is_empty() => return Err(()),
-            None => return Ok(()),
-            Some(log) => log,
+        let words = self.map();
+        let Some(log) = words.and_then(Log::new).filter(Log::is_ready) else {
+            return if start == Start::First && !self.log.is_empty() { Err(()) } else { Ok(()) };
         };
         let is_named = self.only.is_empty() || ends_with(path, self.only);
-        if !log.claim(os::getpid(), is_named) {
-            log.count_other();
+        if !log.claim(self.run, os::getpid(), is_named) {
+            if start != Start::Again {
+                log.count_other(self.run);
+            }
+            let words = words.unwrap_or_default();
+            // SAFETY: nobody else has seen this mapping, and nothing uses it from here on.
+            unsafe { os::unmap(words.as_ptr() as *mut u8, size_of_val(words)) };
             return Ok(());
         }
         self.mapped = Some(log);
@@ -116,9 +123,9 @@ impl<'a> Settings<'a> {
             None => Spec::replay(log.planned(), log.patience()),
         };
         let mut control = Control::new(strategy, log);
-        control.tear(Torn::new(self.seed));
         if self.pauses {
             control.pause(Pauses::new(self.seed));
+            control.tear(Torn::new(self.seed));
         }
         if self.races {
             let races = Races::new(Rng::new(self.seed ^ 0x4ace), log.known());
@@ -127,8 +134,8 @@ impl<'a> Settings<'a> {
         Some(control)
     }
 
-    /// Maps the words for the rest of the process's life. `None` if there are none, or they cannot be used.
-    fn map(&self) -> Option<Log<'static>> {
+    /// Maps the words. `None` if there are none, or the host does not let this process use them.
+    fn map(&self) -> Option<&'static [AtomicU64]> {
         if self.log.is_empty() {
             return None;
         }
@@ -141,8 +148,8 @@ impl<'a> Settings<'a> {
         if at <= 0 {
             return None;
         }
-        // SAFETY: mapped just now, aligned, of this length, and never unmapped; all accesses are atomic.
-        Log::new(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) }).filter(Log::is_ready)
+        // SAFETY: mapped just now, aligned, of this length; whoever unmaps it uses it no more; all accesses are atomic.
+        Some(unsafe { core::slice::from_raw_parts(at as *const AtomicU64, len / 8) })
     }
 }
 

@@ -155,7 +155,8 @@ impl<'a> Options<'a> {
                 b"trace" => o.trace = value == b"1",
                 b"clock" => o.sample_wall = value == b"wall",
                 b"records" => o.records = value,
-                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"own" | b"races" | b"pauses" | b"only" => {
+                b"chaos" | b"strategy" | b"seed" | b"epoch" | b"places" | b"own" | b"races" | b"pauses" | b"only"
+                | b"run" => {
                     o.chaos.set(name, value);
                 }
                 #[cfg(feature = "planted")]

@@ -214,7 +214,10 @@ impl<M: Machine> Kernel<M> {
         let arrival = if stays.is_none() { controlled.arrival.lock().take() } else { None };
         let looks = controlled.looks_for_races && stays.is_none();
         let races = if looks { self.races(&mut control, place, arrival) } else { Vec::new() };
-        let torn = arrival.filter(|arrival| !arrival.is_own).and_then(|arrival| self.look(&mut control, &arrival));
+        let torn = arrival
+            .filter(|arrival| !arrival.is_own)
+            .zip(last)
+            .and_then(|(arrival, t)| self.look(&mut control, t, &arrival));
         let mut candidates =
             Candidates { tid: |t| self.tid(t).0, control: &mut control, why, place, stays, stop: false };
         self.note_wait(last, prev);
@@ -257,12 +260,20 @@ impl<M: Machine> Kernel<M> {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// The current thread is about to make this access: writes it down, and returns what the thread has loaded if it does so before
-    /// others run.
-    fn look(&self, control: &mut Control, arrival: &Arrival) -> Option<(Access, u64)> {
+    /// The thread `t` is about to make this access: writes it down, and returns what the thread has loaded if it does so
+    /// before others run.
+    fn look(&self, control: &mut Control, t: ThreadIdx, arrival: &Arrival) -> Option<(Access, u64)> {
         control.see(arrival.number, &arrival.access);
-        let tears = control.tears(&arrival.access);
+        let tears = control.tears(&arrival.access) && !self.is_in_sequence(t);
         Some((arrival.access, self.value(&arrival.access).filter(|_| tears)?))
+    }
+
+    /// No thread is within an update any more. Called before a call for which the host waits until every processor has
+    /// completed its instruction: it changes the rights of pages, or orders memory.
+    pub fn complete_updates(&self) {
+        if let Some(controlled) = &self.controlled {
+            controlled.torn.lock().clear();
+        }
     }
 
     /// A thread goes on: if it was stopped within an update, the bytes are what it has loaded.

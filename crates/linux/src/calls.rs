@@ -83,13 +83,23 @@ impl<M: Host> Linux<'_, M> {
             nr::LSEEK => self.sys_lseek(cpu, call),
             nr::FTRUNCATE => self.sys_ftruncate(cpu, call),
             nr::MMAP => self.sys_mmap(call),
-            nr::MUNMAP => self.sys_munmap(call),
-            nr::MPROTECT => self.sys_mprotect(call),
+            nr::MUNMAP => {
+                self.complete_updates();
+                self.sys_munmap(call)
+            }
+            nr::MPROTECT => {
+                self.complete_updates();
+                self.sys_mprotect(call)
+            }
             nr::MADVISE | nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL | nr::MLOCKALL => {
+                self.complete_updates();
                 self.sys_change_memory(cpu, call)
             }
             nr::SHMAT => self.sys_shmat(call),
-            nr::MEMBARRIER => self.sys_membarrier(call),
+            nr::MEMBARRIER => {
+                self.complete_updates();
+                self.sys_membarrier(call)
+            }
             nr::GETPGID
             | nr::GETSID
             | nr::KCMP

@@ -92,7 +92,7 @@ pub struct Plan<'a> {
     pub chosen: &'a [u64],
     /// Which races it looks for.
     pub races: Races,
-    /// Whether it may have pauses.
+    /// Whether more than the order of threads is drawn from the seed: pauses, the pace of time, torn updates.
     pub pauses: bool,
     /// How long it may take.
     pub timeout: Duration,
@@ -103,11 +103,11 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The file of the program that is controlled, if the plan tells where it is.
+    /// The file of the program that is controlled, if the plan tells where it is: a name is only the end of a path.
     pub fn file(&self) -> Option<&OsStr> {
         match self.only {
             None => Some(&self.command[0]),
-            Some(only) => only.contains('/').then_some(OsStr::new(only)),
+            Some(only) => (only.contains('/') && Path::new(only).is_file()).then_some(OsStr::new(only)),
         }
     }
 }
@@ -162,6 +162,8 @@ pub struct Room {
     words: &'static [AtomicU64],
     output: File,
     running: Option<Running>,
+    /// The number of the last run.
+    run: u32,
     modules: Modules,
     /// A program, and which of its code is its own.
     own_code: (OsString, Vec<Range<u64>>),
@@ -208,7 +210,8 @@ impl Room {
         // SAFETY: mapped just now and never unmapped; all accesses are atomic.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len) };
         let output = in_memory(c"entresol-chaos-output").context("no room for the output of a run")?;
-        Ok(Room { log: file, words, output, running: None, modules: Modules::default(), own_code: Default::default() })
+        let (modules, own_code) = Default::default();
+        Ok(Room { log: file, words, output, running: None, run: 0, modules, own_code })
     }
 
     fn log(&self) -> Log<'static> {
@@ -220,6 +223,8 @@ impl Room {
         let log = self.log();
         log.prepare(plan.switches);
         log.set_command(std::process::id().into());
+        self.run += 1;
+        log.open(self.run);
         let mut stops: VecDeque<Stop> = plan.stops.iter().copied().collect();
         stop_at(&log, stops.pop_front());
         log.set_keep_turns(TURNS_MAX as u64);
@@ -241,7 +246,7 @@ impl Room {
         };
         let handle = ending::handle(pid);
         if handle.is_err() {
-            end(pid, log.owner());
+            end(pid, log.close());
         }
         let handle = handle.context("cannot watch a process (pidfd_open)")?;
         let until = Instant::now() + plan.timeout;
@@ -274,6 +279,7 @@ impl Room {
                 races: plan.races != Races::Off,
                 pauses: plan.pauses,
                 only: plan.only.map(str::to_owned),
+                run: self.run,
             }),
             ..RunArguments::one_cpu(plan.command.to_vec())
         }
@@ -324,7 +330,7 @@ impl Room {
         let pid = if log.owner() == 0 { child } else { log.owner() };
         // SAFETY: our own child and word.
         if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
-            end_rest(child, pid);
+            end_rest(child, log.close());
             let stacks = std::mem::take(&mut running.dying);
             let only = running.only.take();
             let began = log.state() != State::New;
@@ -356,14 +362,14 @@ impl Room {
                     log.set_state(State::Running);
                     return Ok(None);
                 }
-                end(child, pid);
+                end(child, log.close());
                 return self.finish(|_, _| Ok(End::Race), vec![]).map(Some);
             }
             _ if Instant::now() >= running.until => End::Hang,
             _ => return Ok(None),
         };
         let stacks = self.modules.stacks(pid, &log, why != End::Hang);
-        end(child, pid);
+        end(child, log.close());
         self.finish(|_, _| Ok(why), stacks).map(Some)
     }
 
@@ -462,7 +468,7 @@ impl Running {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Some(running) = &self.running {
-            end(running.pid, self.log().owner());
+            end(running.pid, self.log().close());
         }
     }
 }
@@ -478,9 +484,10 @@ pub fn wait_for(handles: &[i32]) {
 /// The reason why nothing was controlled: `run` has ended, and its words are the output; or only one program was to be.
 fn not_begun(only: Option<&str>, output: &[u8]) -> anyhow::Error {
     let output = String::from_utf8_lossy(output);
+    let output = if output.trim().is_empty() { String::new() } else { format!(": {}", output.trim()) };
     match only {
-        None => anyhow::anyhow!("the program did not run: {}", output.trim()),
-        Some(only) => anyhow::anyhow!("no program {only} was started, so nothing was controlled: {}", output.trim()),
+        None => anyhow::anyhow!("the program did not run{output}"),
+        Some(only) => anyhow::anyhow!("no program {only} was started that can be controlled{output}"),
     }
 }
 

@@ -84,7 +84,7 @@ impl<'a> Schedules<'a> {
         let shard = self.request.shard.unwrap_or(Shard::WHOLE);
         let number = shard.numbers(self.limit).nth(usize::try_from(self.given).ok()?)?;
         let seed = self.request.seed.wrapping_add(number);
-        let (places, chosen) = self.places(number, seed);
+        let (places, chosen) = self.places(seed);
         let (census, meets) = (self.census.clone(), !chosen.is_empty());
         let expected = Expected { steps: self.steps_of_one(seed), census, meets };
         let schedule = match &mut self.source {
@@ -108,15 +108,15 @@ impl<'a> Schedules<'a> {
         Some(schedule)
     }
 
-    /// How many places the schedule of this number has, and which. Every second one has three quarters of them where threads
+    /// How many places the next schedule has, and which. Every second one has three quarters of them where threads
     /// meet, as far as that is known.
-    fn places(&self, number: u64, seed: u64) -> (u16, Vec<u64>) {
+    fn places(&self, seed: u64) -> (u16, Vec<u64>) {
         let places = self.request.places();
         if places == 0 || matches!(self.source, Source::Search(_)) {
             return (places, Vec::new());
         }
-        let (n, early) = (number + 1, number > 0 && number < LEARNING);
-        if early && n.is_power_of_two() || n.is_multiple_of(LEARNING) {
+        let n = self.given + 1;
+        if n > 1 && n < LEARNING && n.is_power_of_two() || n.is_multiple_of(LEARNING) {
             return (places.max(PLACES_TO_LEARN), Vec::new());
         }
         let mut rng = Rng::new(seed ^ 0x1ea4);

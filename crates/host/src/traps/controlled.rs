@@ -9,8 +9,8 @@ use crate::services::alone;
 use abi::args::CLOCK_THREAD_CPUTIME_ID;
 use arch::context::{pending, reg};
 use arch::frame::HostFrame;
-use chaos::Access;
 use chaos::log::State;
+use chaos::{Access, Log};
 use ids::Nanos;
 use kernel::{Arrival, Next, Trap};
 use patch::Operand;
@@ -63,7 +63,8 @@ pub(crate) fn look_at() -> Nanos {
 /// Tells the kernel of an interruption by the host, if the run is controlled.
 #[inline]
 pub(crate) fn note_interrupt(k: &Process) {
-    if k.is_controlled() {
+    if let Some(log) = k.controlled_log() {
+        end_without_command(&log);
         k.note_interrupt(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID));
     }
 }
@@ -144,6 +145,14 @@ fn note_access(me: &Carrier, point: &Point, operand: &Operand) {
     me.process().note_access(Arrival { access, is_own, number: point.number });
 }
 
+/// Ends this process if the command has ended. The host does so with the process that the command has started, but not
+/// with its children.
+fn end_without_command(log: &Log<'_>) {
+    if !os::is_there(log.command() as i32) {
+        os::kill_self();
+    }
+}
+
 /// Waits until the command has seen this state.
 pub(crate) fn hold(k: &Process, state: State) {
     let Some(log) = k.controlled_log() else { return };
@@ -152,10 +161,7 @@ pub(crate) fn hold(k: &Process, state: State) {
     let word = AtomicU32::new(0);
     log.set_state(state);
     while log.state() == state {
-        if !os::is_there(log.command() as i32) {
-            // Nobody looks any more. The host ends the process that the command has started, but not its children.
-            os::kill_self();
-        }
+        end_without_command(&log);
         os::futex_wait(&word, 0, Some(LOOK));
     }
     // The clock of a process without a service thread is another one, and may have come meanwhile: it is set anew.

@@ -54,6 +54,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether the area was registered with this length and signature.
+    /// Whether the thread may be in a restartable sequence, which starts over if others run.
+    pub(crate) fn is_in_sequence(&self, t: ThreadIdx) -> bool {
+        let area = self.thread(t).rseq.load(Relaxed);
+        area != 0 && self.get::<u64>(area + rseq::RSEQ_CS as u64).is_ok_and(|sequence| sequence != 0)
+    }
+
     fn check_rseq(&self, t: ThreadIdx, len: u32, signature: u32) -> Result<(), Errno> {
         let thread = self.thread(t);
         if thread.rseq_len.load(Relaxed) != len {
