@@ -79,7 +79,9 @@ impl<'a> Settings<'a> {
             return if start == Start::First && !self.log.is_empty() { Err(()) } else { Ok(()) };
         };
         let is_named = self.only.is_empty() || ends_with(path, self.only);
-        if !log.claim(self.run, os::getpid(), is_named) {
+        // In another namespace of process ids, neither side could name the other.
+        let sees_command = os::is_there(log.command() as i32);
+        if !sees_command || !log.claim(self.run, os::getpid(), is_named) {
             if start != Start::Again {
                 log.count_other(self.run);
             }

@@ -271,7 +271,7 @@ pub(crate) fn send(pid: i32, tid: i32, signal: i32) -> bool {
 }
 
 /// Whether there is a process with this id, zombies included.
-pub(crate) fn is_there(pid: i32) -> bool {
+pub fn is_there(pid: i32) -> bool {
     // SAFETY: only asks.
     unsafe { syscall!(nr::KILL, pid, 0) != abi::Errno::ESRCH.to_ret() }
 }
