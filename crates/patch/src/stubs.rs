@@ -73,7 +73,7 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// These bytes: at most [`SITE_LEN_MAX`].
+    /// These bytes, at most 64.
     #[must_use]
     pub fn of(these: &[u8]) -> Replacement {
         let mut bytes = [0; SITE_LEN_MAX];
