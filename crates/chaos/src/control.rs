@@ -113,7 +113,7 @@ impl Control {
     /// The last thread is about to make this access at a place with this number ([`Sighting::place`]).
     pub fn see(&mut self, place: u64, access: &Access) {
         self.meets = self.chosen.contains(&place);
-        // What one thread does before there are others is shared with nobody.
+        // The main thread's accesses before there are others are shared with nobody.
         if place != 0 && self.counts.len() > 1 {
             self.log.see(&Sighting::new(place, self.last, access));
         }

@@ -1,4 +1,4 @@
-//! What earlier runs make one expect of a run.
+//! Expectations of a run.
 
 use crate::census::Census;
 

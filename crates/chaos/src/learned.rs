@@ -1,9 +1,9 @@
-//! What earlier runs have shown about a program's memory: the places at which threads meet.
+//! The places at which threads meet, learned from earlier runs.
 //!
 //! A run has few places, and most accesses of a program are to memory of one thread, or to what nobody changes. A switch
 //! there is lost. So this keeps which addresses several threads have accessed, one of them to write, and where. The
-//! addresses of a program are the same in each run, so it does not matter that the accesses were seen in different ones. Memory that
-//! is used again for something else looks shared; that costs a place, and no more.
+//! addresses of a program are the same in each run, so it does not matter that the accesses were seen in different
+//! ones. Memory that is used again for something else looks shared; that costs a place, and no more.
 
 use crate::Rng;
 use crate::sightings::Sighting;
@@ -15,7 +15,7 @@ const ADDRESSES_MAX: usize = 1 << 16;
 /// The number of places that are kept for an address, and of addresses for a place.
 const EACH_MAX: usize = 32;
 
-/// What is known of an address.
+/// The accesses to one address, from all runs.
 #[derive(Debug, Default)]
 struct Accessed {
     threads: u64,

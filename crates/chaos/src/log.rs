@@ -26,9 +26,9 @@
 //!  before the last KEEP × 2 words: the turns, KEEP_TURNS words
 //!  the last KEEP × 2 words: the switches that it could have made
 //! ```
-//! Who writes: the command before the run, and STATE, STOP and AFTER while the run waits for it; then the process that has
-//! claimed OWNER. Other processes of the run write only OWNER, if it has no id and their run's number, and OTHERS. So a
-//! process that an earlier run has left behind never becomes the controlled one.
+//! The command writes all words before the run, and STATE, STOP and AFTER while the run waits for it. The process that
+//! has claimed OWNER writes them during the run. Other processes of the run write only OTHERS, and OWNER if it has no id
+//! and their run's number. So a process that an earlier run has left behind never becomes the controlled one.
 //!
 //! A switch is two words: last thread and next thread (16 bits each, the last thread's in the lowest), the count above them (31
 //! bits), and whether the thread spun (the highest bit); and where the last thread was.

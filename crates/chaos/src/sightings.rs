@@ -1,5 +1,5 @@
-//! What a run has accessed at its places: a table in the [`Log`](crate::Log), so that later runs can have those places at which
-//! threads meet ([`Learned`](crate::Learned)).
+//! The accesses that a run has made at its places: a table in the [`Log`](crate::Log), so that later runs can have those
+//! places at which threads meet ([`Learned`](crate::Learned)).
 
 use crate::races::Access;
 use alloc::vec::Vec;

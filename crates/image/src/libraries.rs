@@ -88,7 +88,7 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
         }
     }
     if let Some(loader) = &loader {
-        plan_object(loader, b"ld.so", CROWD, &mut all);
+        plan_linker(loader, &mut all);
         *PROGRAM.lock() = Some([aux.headers, aux.file]);
     }
     // SAFETY: as the caller promises.
@@ -100,8 +100,14 @@ pub unsafe fn patch_early(aux: &Auxiliary) {
 /// # Safety
 /// It is mapped for good, and nobody is in a system call of it.
 pub(crate) unsafe fn patch_linker(linker: &Object<'_>) {
+    let mut all = Vec::new();
+    plan_linker(linker, &mut all);
     // SAFETY: as the caller promises.
-    unsafe { patch_object(linker, b"ld.so", CROWD) };
+    unsafe { change(&all) };
+}
+
+fn plan_linker<'a>(linker: &'a Object<'_>, to: &mut Vec<Change<'a>>) {
+    plan_object(linker, b"ld.so", CROWD, to);
 }
 
 fn first_time(base: u64) -> bool {
@@ -224,7 +230,7 @@ pub(crate) fn take_number(number: u32, name: &[u8]) -> bool {
 /// stubs.
 ///
 /// # Safety
-/// The code is mapped for good, and nobody executes what is replaced.
+/// The code is mapped for good, and nobody executes what is replaced. Functions are longer than a jump.
 pub(crate) unsafe fn change(mut all: &[Change<'_>]) {
     let stubs = |change: &Change<'_>| change.sites.len() + change.functions.len();
     while let [first, ..] = all {
@@ -268,7 +274,7 @@ impl Function {
     /// Writes the stub. Returns the jump that leads there.
     fn put_stub(&self, area: &mut StubArea) -> Replacement {
         let at = area.next();
-        // mov $call,%eax; mov $0,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
+        // mov $call,%eax; mov $1,%r11d; lea back(%rip),%rcx; jmp *slot(%rip); back: ret
         let mut bytes = self.before.to_vec();
         bytes.push(0xb8);
         bytes.extend((self.call as u32).to_le_bytes());
@@ -308,7 +314,6 @@ pub(crate) fn redirect<'a>(
     let Some(function) = vdso.symbol(name) else { return };
     let Some(code) = vdso.code().next() else { return };
     let functions = [Function { address: function.address, call, before }];
-    // The function is longer than a jump, and nobody is in it.
     match to.iter_mut().find(|change| change.code.address == code.address) {
         Some(change) => change.functions.extend(functions),
         None => to.push(Change { code, sites: Vec::new(), number: 0, functions: functions.into() }),

@@ -152,7 +152,8 @@ unsafe fn replace<J: AsRef<[u8]>>(
         }
     })?;
     file.seal()?;
-    // SAFETY: stubs that nothing leads to yet, then text that only differs in the jumps.
+    // SAFETY: stubs that nothing leads to yet, or the same ones again if other code shares them; then text that only
+    // differs in the jumps.
     unsafe {
         done(map_over(file.0, area.start, area.end - area.start, len))?;
         done(map_over(file.0, text.start, len, 0))
