@@ -46,13 +46,16 @@ OP(select, 14, 0, 4, 16, 16, 4, 3) {
         if (a[1] >> i & 1) FD_SET(ends[i][0], &in), top = ends[i][0] + 1 > top ? ends[i][0] + 1 : top;
         if (a[2] >> i & 1) FD_SET(ends[i][1], &out), top = ends[i][1] + 1 > top ? ends[i][1] + 1 : top;
     }
-    struct timeval v = {0, times_ns[a[0]] / 1000};
+    fd_set *second = a[3] & 1 ? 0 : &out, asked[] = {in, out};
+    struct timeval v = {0, 0};
+    /* Time is left of the longest wait however busy the machine is; a short wait for what is ready may use its time up. */
+    bool ready = select(top, &asked[0], second ? &asked[1] : 0, 0, &v) != 0;
+    v = ready && a[0] ? (struct timeval){60, 0} : (struct timeval){0, times_ns[a[0]] / 1000};
     struct timespec t = {0, times_ns[a[0]]};
-    fd_set *second = a[3] & 1 ? 0 : &out;
     int r = a[4] == 0 ? select(top, &in, second, 0, &v) : pselect(top, &in, second, a[3] & 2 ? &in : 0, &t, 0);
     say(" %s sets", outcome(r));
     for (int i = 0; i < 4; i++) say(" %d%d", FD_ISSET(ends[i][0], &in) != 0, second && FD_ISSET(ends[i][1], &out));
-    if (a[4] == 0) say(" left %d", v.tv_usec != 0);
+    if (a[4] == 0) say(" left %d", v.tv_sec != 0 || v.tv_usec != 0);
 }
 
 OP(poll, 10, 0, 4, 16, 4) {
