@@ -3,7 +3,7 @@
 
 use crate::habit::Habit;
 use ids::{CpuId, Nanos};
-use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// A CPU that polled for events this recently will soon poll again, or sleep until there are some, unless another
 /// program has its host CPU.
@@ -130,8 +130,8 @@ pub struct ThreadParked {
     pub on: AtomicU64,
     /// The thread was a real-time thread when it was parked.
     urgent: AtomicBool,
-    /// The thread is counted in `direct`.
-    direct: AtomicBool,
+    /// The thread is counted in `direct`: 0 if it is not, otherwise a [`Begin`].
+    direct: AtomicU8,
     /// Whether its next call can be expected to wait.
     pub habit: Habit,
 }
@@ -144,22 +144,37 @@ impl ThreadParked {
     }
 
     /// Notes that the thread is about to wait in the host instead.
-    pub fn leave_to_host(&self, all: &Parked) {
-        self.direct.store(true, Relaxed);
+    pub fn leave_to_host(&self, all: &Parked, begin: Begin) {
+        self.direct.store(begin as u8, Relaxed);
         all.direct.fetch_add(1, Relaxed);
     }
 
     /// Whether it waits in the host instead.
     pub fn is_left_to_host(&self) -> bool {
-        self.direct.load(Relaxed)
+        self.direct.load(Relaxed) != 0
+    }
+
+    /// Whether its call begins only in the host.
+    pub fn begins_in_host(&self) -> bool {
+        self.direct.load(Relaxed) == Begin::InHost as u8
     }
 
     /// Notes that the thread no longer waits in the host.
     #[inline]
     pub(crate) fn is_back(&self, all: &Parked) {
-        if self.direct.load(Relaxed) {
-            self.direct.store(false, Relaxed);
+        if self.is_left_to_host() {
+            self.direct.store(0, Relaxed);
             all.direct.fetch_sub(1, Relaxed);
         }
     }
+}
+
+/// When a call has begun whose thread waits in the host: what a call checks when it begins is not checked again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Begin {
+    /// With a try in the form that cannot wait.
+    Tried = 1,
+    /// With its first host call: it was expected to wait, and was not tried.
+    InHost = 2,
 }

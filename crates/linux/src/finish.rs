@@ -158,10 +158,14 @@ impl<M: Host> Linux<'_, M> {
     }
 
     /// The host returned EAGAIN for a call of `t` that waited there. If the descriptor became non-blocking after the
-    /// first attempt, returns the `struct pollfd` with which to keep waiting: Linux checks O_NONBLOCK only when a call
-    /// begins.
-    pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
+    /// call had begun, returns the `struct pollfd` with which to keep waiting: Linux checks O_NONBLOCK only when a call
+    /// begins. `is_first`: no host call was made for it before.
+    pub fn waits_still(&self, t: ThreadIdx, call: &Call, is_first: bool) -> Option<[u8; 8]> {
         let fd = call.args[0];
+        if is_first && self.thread(t).parked.begins_in_host() {
+            self.state().files.doubt_wait(fd as u32);
+            return None;
+        }
         let events = match call.nr {
             nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => POLLIN,
             nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => POLLOUT,

@@ -21,6 +21,7 @@ use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Here;
 use kernel::machine::Call;
+use kernel::parked::Begin;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
 
@@ -124,6 +125,10 @@ impl<M: Host> Linux<'_, M> {
         }
         self.note_generations(t, call);
         let tried = if call.nr == nr::CONNECT { self.try_connect(cpu, call) } else { self.try_without_waiting(call) };
+        if matches!(tried, Tried::Refused | Tried::Unready) && self.is_left_to_host(call) {
+            self.thread(t).parked.habit.would_wait(call);
+            return self.wait_in_host(t, *call);
+        }
         match self.unless_nonblocking(call, tried) {
             Tried::Done(result) if result == Errno::EINTR.to_ret() && is_parkable(call.nr) => self.try_host(cpu, call),
             Tried::Done(result) => {
@@ -133,7 +138,11 @@ impl<M: Host> Linux<'_, M> {
             }
             Tried::Inline => Out::Inline(*call),
             Tried::MustWait => Out::Host(*call, 0),
-            Tried::WouldWait | Tried::Refused | Tried::Unready => self.descriptor_wait(cpu, t, *call, 0),
+            Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
+            Tried::Refused | Tried::Unready => {
+                self.state().files.note_wait(call.args[0] as u32);
+                self.descriptor_wait(cpu, t, *call, 0)
+            }
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
             Tried::RestInHost(done, rest) => Out::Host(rest, done),
             Tried::Look(out) if facts::is_ready(&self.m, call.args[0], out) => Out::Host(*call, 0),
@@ -456,26 +465,32 @@ impl<M: Host> Linux<'_, M> {
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
-    /// Whether a call that asks what is ready need not be tried, because its thread waits there each time.
+    /// Whether a call that asks what is ready, or takes what has come, need not be tried, because its thread nearly
+    /// always waits there.
     ///
     /// Only if no other thread wants the CPU, and the thread will not be parked, which requires a try.
     pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
+        self.thread(t).parked.habit.expects(call) && self.sched.queued(cpu) == 0 && self.is_left_to_host(call)
+    }
+
+    /// Whether the call may begin in the host, where it can wait. If the descriptor is non-blocking by now, the host
+    /// says so.
+    fn is_left_to_host(&self, call: &Call) -> bool {
         let waits = match call.nr {
-            nr::POLL => call.args[2],
-            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3],
-            _ => 0,
+            nr::POLL => call.args[2] as i32 != 0,
+            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3] as i32 != 0,
+            _ => {
+                let taken = takes_what_has_come(call) && !self.state().enough.is_used();
+                taken && self.state().files.may_wait(call.args[0] as u32)
+            }
         };
-        waits as i32 != 0
-            && self.thread(t).parked.habit.expects(call)
-            && self.sched.queued(cpu) == 0
-            && !self.is_crowd()
-            && !self.is_controlled()
+        waits && !self.is_crowd() && !self.is_controlled()
     }
 
     /// The thread waits for descriptors in the host itself.
     pub(crate) fn wait_in_host(&self, t: ThreadIdx, call: Call) -> Out {
         self.thread(t).wait.note_call(&call);
-        self.thread(t).parked.leave_to_host(&self.parked);
+        self.thread(t).parked.leave_to_host(&self.parked, Begin::InHost);
         Out::Host(call, 0)
     }
 
@@ -561,6 +576,16 @@ fn answered(call: &Call, result: isize) -> Out {
 
 fn receives(nr: usize) -> bool {
     matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
+}
+
+/// Whether the call ends as soon as anything has come: a signal that interrupts it has taken nothing from it.
+fn takes_what_has_come(call: &Call) -> bool {
+    match call.nr {
+        nr::READ | nr::ACCEPT | nr::ACCEPT4 => true,
+        nr::RECVFROM => call.args[3] == 0,
+        nr::RECVMSG => call.args[2] == 0,
+        _ => false,
+    }
 }
 
 /// The arguments with argument `i` replaced by `v`.

@@ -31,9 +31,13 @@ pub(crate) enum File {
     Endless = 3,
 }
 
+/// Beside the kind: a call in the form that cannot wait was told that it would, and the descriptor was blocking. So it
+/// is no terminal, which has no such form, and no file on disk.
+const WAITS: u8 = 1 << 7;
+
 impl File {
     fn of(remembered: u8) -> Option<File> {
-        [File::Stream, File::OnDisk, File::Endless].into_iter().find(|&file| file as u8 == remembered)
+        [File::Stream, File::OnDisk, File::Endless].into_iter().find(|&file| file as u8 == remembered & !WAITS)
     }
 }
 
@@ -66,6 +70,29 @@ impl Files {
         self.closed_by_others.load(Relaxed)
     }
 
+    /// Notes that a call on the blocking descriptor would wait.
+    pub(crate) fn note_wait(&self, fd: u32) {
+        let noted = |place: &AtomicU8| place.load(Relaxed) & WAITS != 0;
+        if !self.are_closed_by_others()
+            && let Ok(place) = self.of.get_or_make(fd as usize, |_| AtomicU8::new(0))
+            && !noted(place)
+        {
+            place.fetch_or(WAITS, Relaxed);
+        }
+    }
+
+    /// A call that was expected to wait has ended with EAGAIN: the next one looks again.
+    pub(crate) fn doubt_wait(&self, fd: u32) {
+        self.of.get(fd as usize).into_iter().for_each(|place| {
+            place.fetch_and(!WAITS, Relaxed);
+        });
+    }
+
+    /// Whether a call on the descriptor has been noted so, and the descriptor still refers to that file.
+    pub(crate) fn may_wait(&self, fd: u32) -> bool {
+        !self.are_closed_by_others() && self.of.get(fd as usize).is_some_and(|place| place.load(Relaxed) & WAITS != 0)
+    }
+
     fn find(&self, m: &impl Host, fd: u32) -> File {
         if self.are_closed_by_others() {
             return look(m, fd).unwrap_or(File::Stream);
@@ -74,7 +101,7 @@ impl Files {
         known.unwrap_or_else(|| {
             let Some(file) = look(m, fd) else { return File::Stream };
             if let Ok(place) = self.of.get_or_make(fd as usize, |_| AtomicU8::new(0)) {
-                place.store(file as u8, Relaxed);
+                place.fetch_or(file as u8, Relaxed);
             }
             file
         })

@@ -44,6 +44,25 @@ CASE(made_nonblocking) {
   }
 }
 
+CASE(made_nonblocking_elsewhere) {
+  for (int by_child = 0; by_child < 2; by_child++) {
+    for (int kind = 0; kind < KINDS; kind++) {
+      make_habit(kind);
+      int other = dup(fd), status = 0;
+      pid_t child = by_child ? fork() : 0;
+      need(other >= 0 && child >= 0);
+      if (!by_child) need(fcntl(other, F_SETFL, O_NONBLOCK) == 0);
+      else if (child == 0) _exit(fcntl(other, F_SETFL, O_NONBLOCK) != 0);
+      else need(waitpid(child, &status, 0) == child && status == 0);
+      const char *refused = read_one();
+      need(fcntl(other, F_SETFL, 0) == 0);
+      pthread_t feeder = start(feed_once, NULL);
+      say("%s by %s: does not block %s, blocks again %s", kinds[kind], by_child ? "a child" : "a duplicate", refused, read_one());
+      finish(feeder), close(other), drop();
+    }
+  }
+}
+
 static void *change_meanwhile(void *unused) {
   (void)unused;
   settle();

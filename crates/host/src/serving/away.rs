@@ -80,6 +80,7 @@ pub(crate) fn waiting_call(
     host_carrier.store(me.number + 1, SeqCst);
     let mut portion = Portion::whole(call);
     let mut mask = Mask { closed: false };
+    let mut is_first = true;
     // In a process without a service thread, the tick ends the wait.
     let mut timed = None;
     if !k.m.service.is_alone() {
@@ -116,9 +117,10 @@ pub(crate) fn waiting_call(
         }
         let r = match made {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
-            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &portion.call).unwrap_or(r),
+            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &portion.call, is_first).unwrap_or(r),
             r => r,
         };
+        is_first &= made == abi::Errno::ERESTARTNOINTR.to_ret();
         me.gs.interrupt.store(0, SeqCst);
         // It may have been cut short by a recall or, without a service thread, by a tick or a request.
         let recalled = me.is_recalled();
@@ -200,8 +202,8 @@ fn give_cpu_up(me: &'static Carrier) -> bool {
 
 /// Waits in place of a call that does not wait any more. EINTR, as if it had been interrupted, so that it is made
 /// again; `None` if the call's result is final.
-fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
-    let mut one = Linux(k).waits_still(t, call)?;
+fn wait_still(k: &Process, t: ThreadIdx, call: &Call, is_first: bool) -> Option<isize> {
+    let mut one = Linux(k).waits_still(t, call, is_first)?;
     let signals = size_of::<u64>() as u64;
     os::interruptible(&Call { nr: nr::PPOLL, args: [one.as_mut_ptr() as u64, 1, 0, 0, signals, 0] });
     Some(abi::Errno::EINTR.to_ret())

@@ -10,6 +10,7 @@ use crate::{Host, Linux, facts};
 use abi::epoll::Readiness;
 use abi::{Errno, Timespec, Timeval, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
+use kernel::parked::Begin;
 use kernel::wait::Wait;
 use kernel::{Call, Clock, Io, USER_END};
 use sync::atomic::{Ordering::*, fence};
@@ -84,7 +85,7 @@ impl<M: Host> Linux<'_, M> {
         let may_wait_there = matches!(call.nr, nr::WRITE | nr::SENDTO) || done == 0 && is_of_pieces(call.nr);
         let is_told = !may_wait_there || facts::tells_writers(&self.m, call.args[0]);
         if !is_told || !(self.is_crowd() || is_told_late || done > 0 && is_of_pieces(call.nr)) {
-            thread.parked.leave_to_host(&self.parked);
+            thread.parked.leave_to_host(&self.parked, Begin::Tried);
             return false;
         }
         let Ok(deadline) = deadline(&self.m, call) else { return false };
