@@ -128,7 +128,9 @@ impl Control {
     pub fn pauses(&mut self, timeout_ns: u64) -> bool {
         let (last, nth) = (self.last, self.nth());
         let does = self.pauses.as_mut().is_some_and(|pauses| pauses.pauses(last, nth, timeout_ns));
-        self.log.set_paused(self.log.paused() + if does { timeout_ns } else { 0 });
+        if does {
+            self.log.set_paused(self.log.paused() + timeout_ns);
+        }
         does
     }
 
