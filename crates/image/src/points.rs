@@ -8,6 +8,7 @@ use crate::options::{OWN_CODE_MAX, number};
 use crate::stub_area::StubArea;
 use crate::text;
 use abi::nr;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use chaos::Rng;
 use chaos::log::CHOSEN_MAX;
@@ -228,13 +229,11 @@ impl Functions for Exported {
 
 /// The accesses in this piece of code that the run is to have.
 fn wished(code: &Code<'_>, wanted: usize) -> Vec<Range<u64>> {
-    let (mut wished, mut found) = (Vec::new(), Vec::new());
+    let mut wished = Vec::new();
     let numbers = CHOSEN.iter().map(|word| word.load(Relaxed));
     for number in numbers.filter(|number| number >> PIECE_SHIFT == u64::from(PIECES.load(Relaxed))).take(wanted) {
         let place = code.address + (number & ((1 << PIECE_SHIFT) - 1));
-        found.clear();
-        accesses(code, place, &mut found);
-        wished.extend(found.iter().find(|access| access.start == place).cloned());
+        wished.extend(accesses(code, place).into_iter().find(|access| access.start == place));
     }
     wished
 }
@@ -249,7 +248,7 @@ unsafe fn in_program(program: &Object<'_>, own: Vec<Range<u64>>) {
         let functions = Exported::of(program, &code);
         let code =
             if code.functions.last_from(u64::MAX).is_some() { code } else { Code { functions: &functions, ..code } };
-        let (mut chosen, mut found) = (wished(&code, wanted), Vec::new());
+        let (mut chosen, mut functions) = (wished(&code, wanted), BTreeMap::new());
         let all = code.address..code.address + code.bytes.len() as u64;
         let own: Vec<_> =
             own.iter().filter(|range| all.start <= range.start && range.end <= all.end).cloned().collect();
@@ -259,13 +258,15 @@ unsafe fn in_program(program: &Object<'_>, own: Vec<Range<u64>>) {
             if chosen.len() == wanted {
                 break;
             }
-            found.clear();
             let ranges = if own.is_empty() || attempt % ANYWHERE == ANYWHERE - 1 { &all[..] } else { &own };
-            accesses(&code, draw(&mut rng, ranges), &mut found);
+            let place = draw(&mut rng, ranges);
+            let Some((body, _)) = code.functions.last_from(place) else { continue };
+            // A large function is drawn many times.
+            let found = functions.entry(body.start).or_insert_with(|| accesses(&code, place));
             if !found.is_empty() {
-                let access = found.swap_remove(rng.below(found.len() as u64) as usize);
-                if !chosen.contains(&access) {
-                    chosen.push(access);
+                let access = &found[rng.below(found.len() as u64) as usize];
+                if !chosen.contains(access) {
+                    chosen.push(access.clone());
                 }
             }
         }

@@ -137,13 +137,13 @@ impl<M: Machine> Kernel<M> {
         self.sched.at(cpu).begin_to_elect();
     }
 
-    /// The host has interrupted the current thread, whose carrier has consumed this much CPU time. That is a scheduling
-    /// point only for a thread that has computed for long without one of its own, because it may be waiting for others
-    /// in a loop.
-    pub fn note_interrupt(&self, consumed: Nanos) {
+    /// The current thread has been interrupted: by the host, or at a breakpoint. `consumed` returns the CPU time of its
+    /// carrier. The host's interruption is a scheduling point only for a thread that has computed for long without one
+    /// of its own, because it may be waiting for others in a loop.
+    pub fn note_interrupt(&self, consumed: impl FnOnce() -> Nanos) {
         if let Some(controlled) = &self.controlled {
             let by_the_host = controlled.place.load(Relaxed) == 0;
-            controlled.interrupted.store(if by_the_host { consumed.0.max(1) } else { 0 }, Relaxed);
+            controlled.interrupted.store(if by_the_host { consumed().0.max(1) } else { 0 }, Relaxed);
         }
     }
 

@@ -144,25 +144,27 @@ pub(crate) fn bytes_of<'a>(code: &Code<'a>, range: &Range<u64>) -> Result<&'a [u
     from.get(..(range.end - range.start) as usize).ok_or(EmitError::Changed)
 }
 
-/// Appends the instructions of the function around `address` that access memory other than the stack or thread-local
-/// storage, as far as they can be copied. Nothing if the function cannot be decoded.
-pub fn accesses(code: &Code<'_>, address: u64, out: &mut Vec<Range<u64>>) {
-    let Some((body, _)) = code.functions.last_from(address) else { return };
+/// The instructions of the function around `address` that access memory other than the stack or thread-local storage,
+/// as far as they can be copied. None if the function cannot be decoded.
+#[must_use]
+pub fn accesses(code: &Code<'_>, address: u64) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    let Some((body, _)) = code.functions.last_from(address) else { return found };
     let Some(bytes) = code.from(body.start).and_then(|from| from.get(..(body.end.checked_sub(body.start)?) as usize))
     else {
-        return;
+        return found;
     };
-    let (mut at, kept) = (0, out.len());
-    let framed = has_frame_pointer(bytes);
+    let (mut at, framed) = (0, has_frame_pointer(bytes));
     while at < bytes.len() {
-        let Some(i) = decode(&bytes[at..]) else { return out.truncate(kept) };
+        let Some(i) = decode(&bytes[at..]) else { return Vec::new() };
         let this = &bytes[at..at + i.len()];
         if accesses_memory(&i, this, framed) {
             let start = body.start + at as u64;
-            out.push(start..start + this.len() as u64);
+            found.push(start..start + this.len() as u64);
         }
         at += this.len();
     }
+    found
 }
 
 /// Whether the function keeps its frame in rbp (otherwise a general register): `mov %rsp, %rbp` near its beginning.
@@ -235,15 +237,12 @@ mod tests {
             0xc3,
         ];
         let functions = [TEXT..TEXT + bytes.len() as u64];
-        let mut found = Vec::new();
-        accesses(&code(&bytes, &functions), TEXT + 5, &mut found);
+        let found = accesses(&code(&bytes, &functions), TEXT + 5);
         let lens: Vec<_> = found.iter().map(|range| (range.start - TEXT, range.end - range.start)).collect();
         assert_eq!(lens, [(3, 6), (17, 3), (35, 4), (41, 4)]);
         // Without a frame, rbp may point anywhere.
         let functions = [TEXT + 3..TEXT + bytes.len() as u64];
-        found.clear();
-        accesses(&code(&bytes, &functions), TEXT + 5, &mut found);
-        assert_eq!(found.len(), 5);
+        assert_eq!(accesses(&code(&bytes, &functions), TEXT + 5).len(), 5);
     }
 
     #[test]

@@ -35,13 +35,15 @@ pub struct Point {
 
 struct Node {
     next: *const Node,
+    /// In the order of their places.
     points: Vec<Point>,
 }
 
 static FIRST: AtomicPtr<Node> = AtomicPtr::new(null_mut());
 
 /// Adds points.
-pub fn add(points: Vec<Point>) {
+pub fn add(mut points: Vec<Point>) {
+    points.sort_unstable_by_key(|point| point.place);
     let node = Box::into_raw(Box::new(Node { next: FIRST.load(Acquire), points }));
     // SAFETY: not yet seen by anybody else.
     while let Err(now) = FIRST.compare_exchange(unsafe { (*node).next }.cast_mut(), node, AcqRel, Acquire) {
@@ -50,11 +52,12 @@ pub fn add(points: Vec<Point>) {
     }
 }
 
-fn find(is: impl Fn(&Point) -> bool) -> Option<&'static Point> {
+/// The first result of a search in the lists that were added.
+fn find(search: impl Fn(&'static [Point]) -> Option<&'static Point>) -> Option<&'static Point> {
     let mut at = FIRST.load(Acquire).cast_const();
     // SAFETY: null or a complete node, which lives for ever.
     while let Some(node) = unsafe { at.as_ref() } {
-        if let Some(point) = node.points.iter().find(|point| is(point)) {
+        if let Some(point) = search(&node.points) {
             return Some(point);
         }
         at = node.next;
@@ -64,12 +67,13 @@ fn find(is: impl Fn(&Point) -> bool) -> Option<&'static Point> {
 
 /// The breakpoint at this address.
 pub(crate) fn breakpoint(at: u64) -> Option<&'static Point> {
-    find(|point| point.place == at && point.byte.is_some())
+    let of = |points: &'static [Point]| points.get(points.binary_search_by_key(&at, |point| point.place).ok()?);
+    find(of).filter(|point| point.byte.is_some())
 }
 
 /// The program counter that the program would see instead of an address in a stub or a copy.
 pub(crate) fn seen(rip: u64) -> Option<u64> {
-    let point = find(|point| (point.stub..point.stub + point.stub_len).contains(&rip))?;
+    let point = find(|points| points.iter().find(|point| (point.stub..point.stub + point.stub_len).contains(&rip)))?;
     // A copied instruction is followed by the jump back, five bytes long.
     let behind = point.byte.is_some() && rip - point.stub >= point.stub_len - 5;
     Some(if behind { point.place + point.len } else { point.place })

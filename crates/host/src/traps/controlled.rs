@@ -60,13 +60,16 @@ pub(crate) fn look_at() -> Nanos {
     os::clock_gettime(1) + WATCH
 }
 
-/// Tells the kernel of an interruption by the host, if the run is controlled.
+/// Tells the kernel of an interruption, if the run is controlled. `timer`: a timer of the host has gone off.
 #[inline]
-pub(crate) fn note_interrupt(k: &Process) {
-    if let Some(log) = k.controlled_log() {
-        end_without_command(&log);
-        k.note_interrupt(os::clock_gettime(CLOCK_THREAD_CPUTIME_ID));
+pub(crate) fn note_interrupt(k: &Process, timer: bool) {
+    if !k.is_controlled() {
+        return;
     }
+    if timer && let Some(log) = k.controlled_log() {
+        end_without_command(&log);
+    }
+    k.note_interrupt(|| os::clock_gettime(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /// How long the carrier of an idle CPU may really sleep before virtual time leaps to `until`.

@@ -245,7 +245,7 @@ fn interrupted(me: &Carrier) -> Next {
         me.part(me.cpu());
     }
     alone::look(me.process());
-    controlled::note_interrupt(me.process());
+    controlled::note_interrupt(me.process(), bits & pending::TIMER != 0);
     let trap = Trap::Interrupt { timer: bits & pending::TIMER != 0, kick: bits & pending::KICK != 0 };
     me.process().trap(me.cpu(), trap)
 }
