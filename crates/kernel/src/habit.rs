@@ -47,8 +47,8 @@ impl Habit {
         self.waits.load(Relaxed) >= FIRM && self.of.load(Relaxed) == key(call)
     }
 
-    /// Notes that a wait is over; `waited` returns its length, if that matters: a call that was expected to wait has not
-    /// been counted when it began.
+    /// Notes that a wait is over; `waited` returns its length, if that matters: a call that is expected to wait is not
+    /// counted when it begins.
     pub(crate) fn is_over(&self, waited: impl FnOnce() -> Nanos) {
         let waits = self.waits.load(Relaxed);
         if waits >= FIRM {

@@ -169,12 +169,12 @@ impl ThreadParked {
     }
 }
 
-/// When a call has begun whose thread waits in the host: what a call checks when it begins is not checked again.
+/// When a call begins whose thread waits in the host: what Linux checks at the beginning is checked then, and only then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Begin {
     /// With a try in the form that cannot wait.
     Tried = 1,
-    /// With its first host call: it was expected to wait, and was not tried.
+    /// With its first host call, whether it was tried before or not.
     InHost = 2,
 }

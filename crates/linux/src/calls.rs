@@ -42,11 +42,13 @@ impl<M: Host> Linux<'_, M> {
                 self.sys_dup(cpu, call)
             }
             nr::FCNTL => {
+                self.state().files.note_flags(call);
                 self.state().ready.note_change(&self.m, call);
                 self.note_sources(call);
                 self.sys_fcntl(cpu, call)
             }
             nr::IOCTL => {
+                self.state().files.note_flags(call);
                 self.state().ready.note_change(&self.m, call);
                 self.note_sources(call);
                 let owner = match call.args[1] {

@@ -1,6 +1,6 @@
 //! The end of a host call that waited: its result, and what the program sees if a signal cut it short.
 
-use crate::host_call::with;
+use crate::host_call::{takes_what_has_come, with};
 use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
@@ -17,6 +17,10 @@ use sync::atomic::Ordering::*;
 /// The result of a host call that was given up because its CPU was wanted and the host allowed us no other thread
 /// (RLIMIT_NPROC, memory): the call is made again (`put_off`).
 pub const TRY_AGAIN: isize = Errno::ERESTARTNOINTR.to_ret();
+
+/// The result of a call that a signal has kept from beginning: it starts over when the signal has been handled, as if
+/// the signal had come before it. What the call waits for may be there already, and then Linux does not return EINTR.
+pub const NOT_BEGUN: isize = Errno::ERESTARTNOHAND.to_ret();
 
 impl<M: Host> Linux<'_, M> {
     /// The host's result. If a part was done before, the sum, or only that part if the rest failed, as for a write that
@@ -35,6 +39,10 @@ impl<M: Host> Linux<'_, M> {
             self.charge_host_call(t);
             match wait.value.load(Relaxed) as isize {
                 TRY_AGAIN => self.put_off(t, call)?,
+                NOT_BEGUN => {
+                    self.restart_at_exit(t);
+                    return Some(Errno::ERESTARTNOINTR.to_ret());
+                }
                 result => result,
             }
         };
@@ -157,15 +165,23 @@ impl<M: Host> Linux<'_, M> {
         None
     }
 
-    /// The host returned EAGAIN for a call of `t` that waited there. If the descriptor became non-blocking after the
-    /// call had begun, returns the `struct pollfd` with which to keep waiting: Linux checks O_NONBLOCK only when a call
-    /// begins. `is_first`: no host call was made for it before.
-    pub fn waits_still(&self, t: ThreadIdx, call: &Call, is_first: bool) -> Option<[u8; 8]> {
+    /// Whether the call of `t` begins only in the host, and may start over until then. A call that lets signals through
+    /// while it waits may not: they would be handled, and it would wait for them.
+    pub fn may_start_over(&self, t: ThreadIdx, call: &Call) -> bool {
+        let takes = matches!(call.nr, nr::POLL | nr::EPOLL_WAIT) || takes_what_has_come(call);
+        takes && self.thread(t).parked.begins_in_host()
+    }
+
+    /// The first host call of a call that was expected to wait has returned EAGAIN: the next call looks at the flag.
+    pub fn note_refusal(&self, call: &Call) {
+        self.state().files.doubt_wait(call.args[0] as u32);
+    }
+
+    /// The host returned EAGAIN for a call of `t` that has begun before and waited there. If the descriptor has become
+    /// non-blocking since, returns the `struct pollfd` with which to keep waiting: Linux checks O_NONBLOCK only when a
+    /// call begins.
+    pub fn waits_still(&self, t: ThreadIdx, call: &Call) -> Option<[u8; 8]> {
         let fd = call.args[0];
-        if is_first && self.thread(t).parked.begins_in_host() {
-            self.state().files.doubt_wait(fd as u32);
-            return None;
-        }
         let events = match call.nr {
             nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::ACCEPT | nr::ACCEPT4 => POLLIN,
             nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG => POLLOUT,

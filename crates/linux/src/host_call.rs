@@ -124,8 +124,9 @@ impl<M: Host> Linux<'_, M> {
             return self.wait_in_host(t, *call);
         }
         self.note_generations(t, call);
+        let changes = self.state().files.changes();
         let tried = if call.nr == nr::CONNECT { self.try_connect(cpu, call) } else { self.try_without_waiting(call) };
-        if matches!(tried, Tried::Refused | Tried::Unready) && self.is_left_to_host(call) {
+        if matches!(tried, Tried::Refused | Tried::Unready) && self.may_begin_in_host(cpu, call) {
             self.thread(t).parked.habit.would_wait(call);
             return self.wait_in_host(t, *call);
         }
@@ -140,7 +141,7 @@ impl<M: Host> Linux<'_, M> {
             Tried::MustWait => Out::Host(*call, 0),
             Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
             Tried::Refused | Tried::Unready => {
-                self.state().files.note_wait(call.args[0] as u32);
+                self.state().files.note_wait(call.args[0] as u32, changes);
                 self.descriptor_wait(cpu, t, *call, 0)
             }
             Tried::Rest(done, rest) => self.descriptor_wait(cpu, t, rest, done),
@@ -158,10 +159,10 @@ impl<M: Host> Linux<'_, M> {
     /// begins.
     pub(crate) fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
         match tried {
+            // A file on disk is waited for whatever the flag says, and no signal ends that.
+            Tried::Unready if call.nr == nr::READ && self.file_of(call.args[0]) == File::OnDisk => Tried::Inline,
             Tried::Refused | Tried::Unready if self.finds_nonblocking(call) => match tried {
                 Tried::Refused => Tried::Done(Errno::EAGAIN.to_ret()),
-                // A file on disk is waited for all the same.
-                _ if self.file_of(call.args[0]) == File::OnDisk => Tried::Inline,
                 _ => Tried::Done(self.host(call)),
             },
             Tried::Rest(..) | Tried::Look(_) if !self.is_nonblocking(call.args[0]) => tried,
@@ -467,15 +468,13 @@ impl<M: Host> Linux<'_, M> {
 
     /// Whether a call that asks what is ready, or takes what has come, need not be tried, because its thread nearly
     /// always waits there.
-    ///
-    /// Only if no other thread wants the CPU, and the thread will not be parked, which requires a try.
     pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
-        self.thread(t).parked.habit.expects(call) && self.sched.queued(cpu) == 0 && self.is_left_to_host(call)
+        self.thread(t).parked.habit.expects(call) && self.may_begin_in_host(cpu, call)
     }
 
-    /// Whether the call may begin in the host, where it can wait. If the descriptor is non-blocking by now, the host
-    /// says so.
-    fn is_left_to_host(&self, call: &Call) -> bool {
+    /// Whether the call may begin in the host, where it can wait: no other thread wants the CPU, and the thread will not
+    /// be parked, which requires a try. If the descriptor is non-blocking by now, the host says so.
+    fn may_begin_in_host(&self, cpu: CpuId, call: &Call) -> bool {
         let waits = match call.nr {
             nr::POLL => call.args[2] as i32 != 0,
             nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3] as i32 != 0,
@@ -484,7 +483,7 @@ impl<M: Host> Linux<'_, M> {
                 taken && self.state().files.may_wait(call.args[0] as u32)
             }
         };
-        waits && !self.is_crowd() && !self.is_controlled()
+        waits && self.sched.queued(cpu) == 0 && !self.is_crowd() && !self.is_controlled()
     }
 
     /// The thread waits for descriptors in the host itself.
@@ -579,7 +578,7 @@ fn receives(nr: usize) -> bool {
 }
 
 /// Whether the call ends as soon as anything has come: a signal that interrupts it has taken nothing from it.
-fn takes_what_has_come(call: &Call) -> bool {
+pub(crate) fn takes_what_has_come(call: &Call) -> bool {
     match call.nr {
         nr::READ | nr::ACCEPT | nr::ACCEPT4 => true,
         nr::RECVFROM => call.args[3] == 0,

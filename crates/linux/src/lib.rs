@@ -67,7 +67,7 @@ use kernel::Kernel;
 use sync::atomic::AtomicU32;
 
 pub use exec::HandedOn;
-pub use finish::TRY_AGAIN;
+pub use finish::{NOT_BEGUN, TRY_AGAIN};
 pub use host_call::call_at_once;
 pub use inherit::Inheritance;
 pub use kinds::{polls_for_a_time, restarts, shows_interrupts};

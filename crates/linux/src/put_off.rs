@@ -44,10 +44,11 @@ impl<M: Host> Linux<'_, M> {
         let a = &call.args;
         if let Some(writing) = direction(call.nr) {
             return !facts::is_ready(&self.m, a[0], writing)
+                && !facts::is_nonblocking(&self.m, a[0])
                 && facts::socket_time_limit(&self.m, a[0], writing).is_none();
         }
         match call.nr {
-            // These calls have just been tried.
+            // These calls have just been tried, or are polled in place.
             nr::POLL | nr::EPOLL_WAIT | nr::FLOCK | nr::MSGRCV | nr::MSGSND => true,
             nr::WAIT4 => a[2] & WNOHANG == 0,
             _ => false,

@@ -9,11 +9,13 @@ use crate::host_call::{Tried, with};
 use crate::machine::Arg::{Out as Filled, Word};
 use crate::machine::ask;
 use crate::{Host, Linux, facts};
-use abi::args::{MAX_RW_COUNT, MSG_DONTWAIT, MSG_WAITALL, O_NONBLOCK, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG};
+use abi::args::{
+    F_SETFL, FIONBIO, MAX_RW_COUNT, MSG_DONTWAIT, MSG_WAITALL, O_NONBLOCK, S_IFBLK, S_IFCHR, S_IFMT, S_IFREG,
+};
 use abi::{Errno, nr};
 use kernel::Call;
 use sync::Arena;
-use sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::*};
 
 /// The kind of descriptors from here on is not remembered.
 const REMEMBERED: usize = 1 << 20;
@@ -32,7 +34,7 @@ pub(crate) enum File {
 }
 
 /// Beside the kind: a call in the form that cannot wait was told that it would, and the descriptor was blocking. So it
-/// is no terminal, which has no such form, and no file on disk.
+/// was no terminal, which has no such form, and no file on disk.
 const WAITS: u8 = 1 << 7;
 
 impl File {
@@ -47,11 +49,14 @@ pub(crate) struct Files {
     of: Arena<AtomicU8, CHUNK, { REMEMBERED / CHUNK }>,
     /// Others close descriptors of this process: those who share its table, or an io_uring.
     closed_by_others: AtomicBool,
+    /// How often descriptors came to refer to other files.
+    changes: AtomicU32,
 }
 
 impl Files {
     /// Descriptors in this range refer to other files from now on, or to none.
     pub(crate) fn forget(&self, first: u32, last: u32) {
+        self.changes.fetch_add(1, Release);
         if first == last {
             self.of.get(first as usize).into_iter().for_each(|file| file.store(0, Relaxed));
         } else if self.of.is_made() {
@@ -70,10 +75,15 @@ impl Files {
         self.closed_by_others.load(Relaxed)
     }
 
-    /// Notes that a call on the blocking descriptor would wait.
-    pub(crate) fn note_wait(&self, fd: u32) {
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(Acquire)
+    }
+
+    /// Notes that a call on the blocking descriptor would wait. `changes` was read before the call was tried.
+    pub(crate) fn note_wait(&self, fd: u32, changes: u32) {
         let noted = |place: &AtomicU8| place.load(Relaxed) & WAITS != 0;
         if !self.are_closed_by_others()
+            && self.changes() == changes
             && let Ok(place) = self.of.get_or_make(fd as usize, |_| AtomicU8::new(0))
             && !noted(place)
         {
@@ -81,14 +91,25 @@ impl Files {
         }
     }
 
-    /// A call that was expected to wait has ended with EAGAIN: the next one looks again.
+    /// Called before a call that may set O_NONBLOCK.
+    pub(crate) fn note_flags(&self, call: &Call) {
+        let sets = match call.nr {
+            nr::FCNTL => call.args[1] == F_SETFL,
+            _ => call.args[1] == FIONBIO,
+        };
+        if sets {
+            self.doubt_wait(call.args[0] as u32);
+        }
+    }
+
+    /// The descriptor may be non-blocking by now: the next call looks.
     pub(crate) fn doubt_wait(&self, fd: u32) {
         self.of.get(fd as usize).into_iter().for_each(|place| {
             place.fetch_and(!WAITS, Relaxed);
         });
     }
 
-    /// Whether a call on the descriptor has been noted so, and the descriptor still refers to that file.
+    /// Whether a call on the descriptor has been noted so.
     pub(crate) fn may_wait(&self, fd: u32) -> bool {
         !self.are_closed_by_others() && self.of.get(fd as usize).is_some_and(|place| place.load(Relaxed) & WAITS != 0)
     }
@@ -101,7 +122,8 @@ impl Files {
         known.unwrap_or_else(|| {
             let Some(file) = look(m, fd) else { return File::Stream };
             if let Ok(place) = self.of.get_or_make(fd as usize, |_| AtomicU8::new(0)) {
-                place.fetch_or(file as u8, Relaxed);
+                let put = |old| File::of(old).is_none().then_some(old | file as u8);
+                let _ = place.fetch_update(Relaxed, Relaxed, put);
             }
             file
         })

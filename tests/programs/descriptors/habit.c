@@ -109,6 +109,55 @@ CASE(signals) {
   }
 }
 
+static atomic_int calm;
+static void *storm(void *reader) {
+  while (!calm) {
+    need(pthread_kill(*(pthread_t *)reader, SIGUSR1) == 0);
+    nanosleep(&(struct timespec){0, 20000}, NULL);
+  }
+  return NULL;
+}
+
+static pthread_t begin_storm(pthread_t *self) {
+  struct sigaction action = {.sa_handler = handle};
+  need(sigaction(SIGUSR1, &action, NULL) == 0);
+  *self = pthread_self();
+  calm = 0;
+  return start(storm, self);
+}
+
+/* A signal does not end a read that has no reason to wait. */
+CASE(signals_beside_what_is_there) {
+  for (int kind = 0; kind < KINDS; kind++) {
+    make_habit(kind);
+    pthread_t self, other = begin_storm(&self);
+    int wrong = 0;
+    for (int i = 0; i < 2000; i++) {
+      char byte = 0;
+      need(write(peer, "x", 1) == 1);
+      while (read(fd, &byte, 1) != 1) wrong++;
+    }
+    calm = 1;
+    finish(other), drop();
+    say("%s: %d of 2000 wrong", kinds[kind], wrong);
+  }
+}
+
+CASE(signals_beside_a_file) {
+  char name[] = "/tmp/entresol-habit-XXXXXX", page[4096] = {0};
+  int wrong = 0, file = mkstemp(name);
+  need(file >= 0 && unlink(name) == 0);
+  for (int i = 0; i < 64; i++) need(write(file, page, sizeof page) == sizeof page);
+  pthread_t self, other = begin_storm(&self);
+  for (int round = 0; round < 20; round++) {
+    fsync(file), posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), lseek(file, 0, SEEK_SET);
+    for (int i = 0; i < 64; i++) wrong += read(file, page, sizeof page) != sizeof page;
+  }
+  calm = 1;
+  finish(other), close(file);
+  say("%d wrong", wrong);
+}
+
 CASE(limited_in_time) {
   for (int kind = STREAM; kind < KINDS; kind++) {
     make_habit(kind);

@@ -80,7 +80,8 @@ pub(crate) fn waiting_call(
     host_carrier.store(me.number + 1, SeqCst);
     let mut portion = Portion::whole(call);
     let mut mask = Mask { closed: false };
-    let mut is_first = true;
+    // A signal that comes before the call begins (ERESTARTNOINTR) has come before it, for one that was not tried.
+    let (mut has_begun, starts_over) = (false, Linux(k).may_start_over(t, &call));
     // In a process without a service thread, the tick ends the wait.
     let mut timed = None;
     if !k.m.service.is_alone() {
@@ -97,7 +98,7 @@ pub(crate) fn waiting_call(
             timed = mask.close(k, &shortened(&portion.call, gone), until);
         }
         if k.host_interrupted(t) {
-            break abi::Errno::EINTR.to_ret();
+            break interrupted(has_begun || !starts_over);
         }
         let clock = || k.m.clock(Clock::Monotonic);
         let made = match &mut timed {
@@ -117,10 +118,14 @@ pub(crate) fn waiting_call(
         }
         let r = match made {
             r if r == abi::Errno::ERESTARTNOINTR.to_ret() => abi::Errno::EINTR.to_ret(),
-            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &portion.call, is_first).unwrap_or(r),
+            r if r == abi::Errno::EAGAIN.to_ret() && starts_over && !has_begun => {
+                Linux(k).note_refusal(&call);
+                r
+            }
+            r if r == abi::Errno::EAGAIN.to_ret() => wait_still(k, t, &portion.call).unwrap_or(r),
             r => r,
         };
-        is_first &= made == abi::Errno::ERESTARTNOINTR.to_ret();
+        has_begun |= made != abi::Errno::ERESTARTNOINTR.to_ret();
         me.gs.interrupt.store(0, SeqCst);
         // It may have been cut short by a recall or, without a service thread, by a tick or a request.
         let recalled = me.is_recalled();
@@ -136,9 +141,12 @@ pub(crate) fn waiting_call(
             portion = next;
             continue;
         }
-        // An interrupt meant for an earlier call of this carrier is no reason to return.
-        if r != abi::Errno::EINTR.to_ret() || k.host_interrupted(t) {
+        if r != abi::Errno::EINTR.to_ret() {
             break r;
+        }
+        // An interrupt meant for an earlier call of this carrier is no reason to return.
+        if k.host_interrupted(t) {
+            break interrupted(has_begun || !starts_over);
         }
         if me.is_recalled() {
             break if portion.is_rest_of_pieces() { abi::Errno::EINTR.to_ret() } else { linux::TRY_AGAIN };
@@ -149,6 +157,11 @@ pub(crate) fn waiting_call(
     me.gs.interrupt.store(0, SeqCst);
     mask.open();
     k.m.accompany(t, result)
+}
+
+/// The result of a call that a signal has ended, before or after it began.
+fn interrupted(has_begun: bool) -> isize {
+    if has_begun { abi::Errno::EINTR.to_ret() } else { linux::NOT_BEGUN }
 }
 
 /// The mask of a waiting carrier.
@@ -202,8 +215,8 @@ fn give_cpu_up(me: &'static Carrier) -> bool {
 
 /// Waits in place of a call that does not wait any more. EINTR, as if it had been interrupted, so that it is made
 /// again; `None` if the call's result is final.
-fn wait_still(k: &Process, t: ThreadIdx, call: &Call, is_first: bool) -> Option<isize> {
-    let mut one = Linux(k).waits_still(t, call, is_first)?;
+fn wait_still(k: &Process, t: ThreadIdx, call: &Call) -> Option<isize> {
+    let mut one = Linux(k).waits_still(t, call)?;
     let signals = size_of::<u64>() as u64;
     os::interruptible(&Call { nr: nr::PPOLL, args: [one.as_mut_ptr() as u64, 1, 0, 0, signals, 0] });
     Some(abi::Errno::EINTR.to_ret())
