@@ -80,7 +80,7 @@ pub(crate) fn waiting_call(
     host_carrier.store(me.number + 1, SeqCst);
     let mut portion = Portion::whole(call);
     let mut mask = Mask { closed: false };
-    // A signal that comes before the call begins (ERESTARTNOINTR) has come before it, for one that was not tried.
+    // Until the call has begun, a signal counts as one that came before it, if the call may start over.
     let (mut has_begun, starts_over) = (false, Linux(k).may_start_over(t, &call));
     // In a process without a service thread, the tick ends the wait.
     let mut timed = None;
