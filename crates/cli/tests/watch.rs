@@ -140,6 +140,39 @@ fn an_idle_process_with_a_thousand_threads_sleeps() {
     assert!(after - before <= 5, "{} wake-ups in ten seconds", after - before);
 }
 
+/// A program that may run on the last CPU only executes itself, forks, and both processes wait.
+const PINNED: &str = r#"
+    #define _GNU_SOURCE
+    #include <sched.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    int main(int count, char **words) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(3, &set);
+        if (count == 1) return sched_setaffinity(0, sizeof set, &set) || execl("/proc/self/exe", words[0], "again", NULL);
+        pid_t child = fork();
+        if (child > 0) printf("%d\n", child), fflush(stdout);
+        return pause();
+    }
+"#;
+
+/// Processes of a single thread have a single host thread, whichever CPU the thread may run on.
+#[test]
+fn a_process_begins_where_its_thread_may_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), PINNED);
+    let mut parent = run(&["--cpus", "4"], &program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let host_threads = |pid: &str| fs::read_dir(format!("/proc/{pid}/task")).unwrap().count();
+    let found = (host_threads(&parent.id().to_string()), host_threads(line.trim()));
+    let _ = Command::new("kill").arg(line.trim()).status();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert_eq!(found, (1, 1));
+}
+
 #[test]
 fn stats_tell_the_worst_wakeup_of_the_highest_priority() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use host::natives::{Tree, Wishes};
 use host::process::{Hooks, Host, Settings, found};
 use host::report::Text;
 use host::{catch, handlers, os, start};
-use ids::{CPUS_MAX, Pid};
+use ids::{CPUS_MAX, CpuId, Pid};
 use kernel::{Carried, Config, Kernel, Sampling};
 use sync::atomic::{AtomicBool, Ordering::*};
 
@@ -170,21 +170,23 @@ unsafe fn bring_up(
     summary::begin(options.stats);
     k.m.records.begin(k.config(), options.records);
     handlers::install();
-    let t = start::begin(k);
+    let carried = Carried::parse(options.thread);
+    let cpu = carried.as_ref().map_or(CpuId(0), |carried| carried.first_cpu(k.config().cpus));
+    let t = start::begin(k, cpu);
     // Reserved now, before the program limits its address space; if this fails, fork reports it.
     os::keep_room();
     k.set_initial_signals(t, blocked, ignored);
-    linux::Linux(k).take_over_signals(ids::CpuId(0), t, blocked);
+    linux::Linux(k).take_over_signals(cpu, t, blocked);
     start::open(k);
-    linux::Linux(k).take_over_times(ids::CpuId(0), t);
-    k.adopt_nice(ids::CpuId(0), os::nice());
+    linux::Linux(k).take_over_times(cpu, t);
+    k.adopt_nice(cpu, os::nice());
     linux::Linux(k).adopt_io_priority(t);
-    if let Some(carried) = Carried::parse(options.thread) {
+    if let Some(carried) = carried {
         k.take_carried(t, &carried);
     }
     start::adopt_registrations(k, t, libraries::rseq_offset(aux));
     if options.chaos.is_on() {
-        k.begin_to_choose(ids::CpuId(0));
+        k.begin_to_choose(cpu);
     }
     UP.store(true, Relaxed);
 }

@@ -184,7 +184,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     // SAFETY: strings that end with a zero byte.
     let file = if unsafe { same_file(start.file, own.as_ptr()) } { start.file } else { own.as_ptr() };
     let args = [file as u64, start.argv as u64, entries.as_ptr() as u64, 0, 0, 0];
-    let main = k.current(ids::CpuId(0));
+    let main = k.current(Carrier::my_cpu());
     exec::by_thread(&handover, main, &Call { nr: abi::nr::EXECVE, args });
 }
 

@@ -8,7 +8,7 @@ use crate::Kernel;
 use crate::machine::Machine;
 use crate::syscall::clone::inherited;
 use core::fmt::{self, Write};
-use ids::{CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
+use ids::{CpuId, CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
 
 /// State that is carried over an exec.
@@ -81,6 +81,12 @@ impl Carried {
         };
         let timer_slack = [slack as u64, default as u64];
         Some(Carried { attr, affinity, timer_slack, next_timer_id: u32::try_from(id).ok()? })
+    }
+
+    /// The first of this many CPUs where its thread may run.
+    pub fn first_cpu(&self, cpus: usize) -> CpuId {
+        let allowed = self.affinity.as_ref().and_then(|mask| mask.and(&CpuMask::first(cpus)).lowest());
+        allowed.unwrap_or(CpuId(0))
     }
 
     /// The state of a forked child that has changed nothing yet: the parent's.

@@ -30,8 +30,8 @@ pub struct Places {
     all: CpuSet,
     /// The host gave the program as many CPUs as we have.
     fixed: bool,
-    /// The CPU of the process's first seat.
-    first: CpuId,
+    /// The number of the CPU of the process's first seat.
+    first: AtomicU32,
     /// One more than the offset from a seat's number to its place among the host's CPUs; 0: no second seat has been in
     /// use.
     shift: AtomicU32,
@@ -40,17 +40,26 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places of a process that begins with `cpus` CPUs of ours. Its first seat is that of CPU 0.
+    /// The places of a process that begins with `cpus` CPUs of ours.
     pub(crate) fn new(cpus: usize) -> Places {
         let all = os::affinity();
         let fixed = count(&all) == cpus && cpus > 1;
-        Places { all, fixed, first: CpuId(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false) }
+        Places { all, fixed, first: AtomicU32::new(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false) }
+    }
+
+    /// The process's first seat is that of this CPU.
+    pub(crate) fn begin_on(&self, cpu: CpuId) {
+        self.first.store(u32::from(cpu.0), Relaxed);
+    }
+
+    fn first(&self) -> CpuId {
+        CpuId(self.first.load(Relaxed) as u16)
     }
 
     /// The places of a forked child, whose carrier gives up its place in the parent.
     pub(crate) fn for_child(&self) -> Places {
         self.release();
-        Places { shift: AtomicU32::new(0), shared: AtomicBool::new(false), ..*self }
+        Places { first: AtomicU32::new(0), shift: AtomicU32::new(0), shared: AtomicBool::new(false), ..*self }
     }
 
     /// How many host CPUs the program had when it began.
@@ -81,7 +90,7 @@ impl Places {
             return self.leave(me);
         }
         let shift = match self.shift.load(SeqCst) {
-            0 if self.first == cpu => return,
+            0 if self.first() == cpu => return,
             0 => self.spread(seats, all, cpu),
             shift => shift - 1,
         };
@@ -136,12 +145,12 @@ impl Places {
             return others - 1;
         }
         // A carrier that takes that seat from now on binds itself.
-        let (seat, carrier) = seats.look(self.first);
+        let (seat, carrier) = seats.look(self.first());
         let carrier = (seat != Seat::Empty).then(|| all.get(carrier));
         if let Some(tid) = carrier.map(|c| c.tid.load(Acquire)).filter(|&tid| tid != 0)
-            && carrier.is_some_and(|c| !is_bound(c, self.first))
+            && carrier.is_some_and(|c| !is_bound(c, self.first()))
         {
-            os::set_affinity(tid, &self.of(self.first.index(), shift));
+            os::set_affinity(tid, &self.of(self.first().index(), shift));
         }
         shift
     }

@@ -10,15 +10,16 @@ use arch::{base, syscall};
 use ids::CpuId;
 use sync::atomic::Ordering::*;
 
-/// Makes the calling host thread the first carrier, on the first CPU, and its user thread the main thread.
-pub fn begin(k: &'static Process) -> ids::ThreadIdx {
+/// Makes the calling host thread the first carrier, on `cpu`, and its user thread the main thread. If that thread may
+/// run there, a process with a single thread never needs another carrier.
+pub fn begin(k: &'static Process, cpu: CpuId) -> ids::ThreadIdx {
     let Some(me) = k.m.carriers.create() else { report::fatal(format_args!("no memory for a carrier")) };
     // SAFETY: from now on this host thread is that carrier.
     unsafe { base::set_gs_base(&raw const me.gs) };
     me.tid.store(k.m.pid as u32, Release);
     // All other carriers inherit the rights of this one.
     me.identity.store(0, Relaxed);
-    let cpu = CpuId(0);
+    k.m.places.begin_on(cpu);
     k.m.seats.take_first(cpu, me);
     let main = k.adopt_main(cpu).filter(|&t| k.m.contexts.reserve(t, &k.m.buffers).is_some());
     let Some(t) = main else { report::fatal(format_args!("no memory for the main thread")) };

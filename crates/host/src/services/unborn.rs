@@ -148,7 +148,7 @@ pub(crate) fn be_born(old: &'static Carrier) -> &'static Carrier {
     let Some(new) = host.and_then(|host| Kernel::new(host, config).ok()) else { os::exit_group(127) };
     let k = found(new);
     k.m.records.begin_child(k.config(), &parent.m.records);
-    let t = begin(k);
+    let t = begin(k, inherited.kernel().first_cpu());
     Linux(k).take_inheritance(t, inherited);
     // SAFETY: a copy of the parent's, which nobody uses any more.
     k.m.contexts.set_trapped(t, unsafe { *parent.m.contexts.trapped(forker) });

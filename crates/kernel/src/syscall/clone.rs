@@ -349,6 +349,11 @@ pub struct Inheritance {
 
 /// What a child passes on that executes a program before it has a kernel.
 impl Inheritance {
+    /// The first CPU where its thread may run.
+    pub fn first_cpu(&self) -> CpuId {
+        self.affinity.lowest().unwrap_or(CpuId(0))
+    }
+
     /// The state of its thread, in a process with this many CPUs.
     pub fn carried(&self, cpus: usize) -> Carried {
         let affinity = (self.affinity != ids::CpuMask::first(cpus)).then(|| self.affinity.clone());
