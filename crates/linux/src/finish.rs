@@ -1,6 +1,6 @@
 //! The end of a host call that waited: its result, and what the program sees if a signal cut it short.
 
-use crate::host_call::{takes_what_has_come, with};
+use crate::host_call::with;
 use crate::kinds::restarts;
 use crate::planted::Fault;
 use crate::{Host, Linux, facts};
@@ -163,18 +163,6 @@ impl<M: Host> Linux<'_, M> {
         }
         let _ = self.m.write(infop, &before);
         None
-    }
-
-    /// Whether the call of `t` begins only in the host, and may start over until then. A call that lets signals through
-    /// while it waits may not: they would be handled, and it would wait for them.
-    pub fn may_start_over(&self, t: ThreadIdx, call: &Call) -> bool {
-        let takes = matches!(call.nr, nr::POLL | nr::EPOLL_WAIT) || takes_what_has_come(call);
-        takes && self.thread(t).parked.begins_in_host()
-    }
-
-    /// The first host call of a call that was expected to wait has returned EAGAIN: the next call looks at the flag.
-    pub fn note_refusal(&self, call: &Call) {
-        self.state().files.doubt_wait(call.args[0] as u32);
     }
 
     /// The host returned EAGAIN for a call of `t` that has begun before and waited there. If the descriptor has become

@@ -21,7 +21,6 @@ use abi::{Errno, Signal, Timespec, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use kernel::Here;
 use kernel::machine::Call;
-use kernel::parked::Begin;
 use kernel::trap::Out;
 use sync::atomic::{AtomicBool, Ordering::*};
 
@@ -466,33 +465,6 @@ impl<M: Host> Linux<'_, M> {
         Tried::AtTerminal(if writes { Signal::TTOU } else { Signal::TTIN }, out)
     }
 
-    /// Whether a call that asks what is ready, or takes what has come, need not be tried, because its thread nearly
-    /// always waits there.
-    pub(crate) fn is_expected_to_wait(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> bool {
-        self.thread(t).parked.habit.expects(call) && self.may_begin_in_host(cpu, call)
-    }
-
-    /// Whether the call may begin in the host, where it can wait: no other thread wants the CPU, and the thread will not
-    /// be parked, which requires a try. If the descriptor is non-blocking by now, the host says so.
-    fn may_begin_in_host(&self, cpu: CpuId, call: &Call) -> bool {
-        let waits = match call.nr {
-            nr::POLL => call.args[2] as i32 != 0,
-            nr::EPOLL_WAIT | nr::EPOLL_PWAIT => call.args[3] as i32 != 0,
-            _ => {
-                let taken = takes_what_has_come(call) && !self.state().enough.is_used();
-                taken && self.state().files.may_wait(call.args[0] as u32)
-            }
-        };
-        waits && self.sched.queued(cpu) == 0 && !self.is_crowd() && !self.is_controlled()
-    }
-
-    /// The thread waits for descriptors in the host itself.
-    pub(crate) fn wait_in_host(&self, t: ThreadIdx, call: Call) -> Out {
-        self.thread(t).wait.note_call(&call);
-        self.thread(t).parked.leave_to_host(&self.parked, Begin::InHost);
-        Out::Host(call, 0)
-    }
-
     /// The thread waits for descriptors: here, or in the host.
     pub(crate) fn descriptor_wait(&self, cpu: CpuId, t: ThreadIdx, call: Call, done: isize) -> Out {
         self.thread(t).wait.note_call(&call);
@@ -575,16 +547,6 @@ fn answered(call: &Call, result: isize) -> Out {
 
 fn receives(nr: usize) -> bool {
     matches!(nr, nr::READ | nr::READV | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG)
-}
-
-/// Whether the call ends as soon as anything has come: a signal that interrupts it has taken nothing from it.
-pub(crate) fn takes_what_has_come(call: &Call) -> bool {
-    match call.nr {
-        nr::READ | nr::ACCEPT | nr::ACCEPT4 => true,
-        nr::RECVFROM => call.args[3] == 0,
-        nr::RECVMSG => call.args[2] == 0,
-        _ => false,
-    }
 }
 
 /// The arguments with argument `i` replaced by `v`.

@@ -59,6 +59,7 @@ mod shared_futex;
 mod short;
 mod signalfd;
 mod terminal;
+mod untried;
 mod vectors;
 
 use alloc::sync::Arc;
