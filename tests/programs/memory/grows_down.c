@@ -27,8 +27,9 @@ CASE(grows) {
   need(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
-/* The hole of a child is the first place where the host puts a mapping for which nobody names one. */
-enum { HOLE = 1 << 20, STACK = 1 << 14, BELOW = 8 };
+/* The hole of a child is the first place where the host puts a mapping for which nobody names one. What lies below the
+ * hole is farther from the stack than the gap of 1 MiB that the host keeps there (stack_guard_gap). */
+enum { HOLE = 4 << 20, STACK = 1 << 14, BELOW = 8 };
 static char *low_end;
 static void *grow(void *unused) {
   for (int i = 1; i <= BELOW; i++) *(volatile char *)(low_end - i * PAGE) = 1;
