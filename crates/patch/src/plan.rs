@@ -19,9 +19,14 @@ const AFTER_MAX: usize = 3;
 pub(crate) const MOVED_LEN_MAX: usize = 24;
 const _: () = assert!(MOVED_LEN_MAX + JUMP_LEN < REACH);
 
-/// `mov $15, %rax` before the `syscall` of a signal restorer: debuggers and unwinders know
-/// signal frames by these bytes, so they stay.
-const RESTORER: [u8; 7] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
+/// `mov $15, %rax` before the `syscall` of a signal restorer. By these bytes, debuggers and unwinders know a signal frame
+/// whose restorer has no unwind information. A C library's has (`S` in the augmentation of its CIE), and is replaced like
+/// any other call; where it has none, as in musl, there is no function around it. Elsewhere the bytes stay: Go's restorer
+/// has unwind information, but none that calls it one.
+pub(crate) const RESTORER: [u8; 7] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
+
+/// The number of `rt_sigreturn(2)`.
+const RT_SIGRETURN: u32 = RESTORER[3] as u32;
 
 /// Counts of what was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,7 +41,7 @@ pub struct Census {
     pub unknown: u32,
     /// `syscall`s left alone because their neighbours cannot move.
     pub no_room: u32,
-    /// Signal restorers, left alone on purpose.
+    /// Signal restorers that are left alone on purpose.
     pub restorers: u32,
 }
 
@@ -48,7 +53,7 @@ pub struct Census {
 pub fn plan(code: &Code<'_>, trust: Trust, out: &mut Vec<Site>) -> Result<Census, TryReserveError> {
     let mut pairs = pairs(code.bytes)?;
     let mut census = Census { pairs: pairs.len() as u32, ..Census::default() };
-    pairs.retain(|&pair| !code.bytes[..pair as usize].ends_with(&RESTORER));
+    pairs.retain(|&pair| trust == Trust::LibC || !code.bytes[..pair as usize].ends_with(&RESTORER));
     census.restorers = census.pairs - pairs.len() as u32;
     let branches = Branches::find(code, &pairs)?;
     let mut body = Body::default();
@@ -302,13 +307,16 @@ impl Body {
             (false, true) if before == 5 && self.instructions[index - 1].i.opcode == 0xb8 => Form::Number,
             (false, true) => Form::Before,
         };
+        let number = self.number(code, branches, index, window);
+        // Nothing follows a return from a handler. Until then the thread has the handler's state, all of it.
+        let goes_on = number != Some(RT_SIGRETURN);
         Site {
             address: code.address + window.bytes.start as u64,
             before: before as u8,
             after: after as u8,
             form,
-            vectors_dead: vectors_dead(code, trust, code.address + syscall.end() as u64),
-            number: self.number(code, branches, index, window),
+            vectors_dead: goes_on && vectors_dead(code, trust, code.address + syscall.end() as u64),
+            number,
         }
     }
 

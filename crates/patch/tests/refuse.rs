@@ -32,12 +32,16 @@ impl Functions for Known {
 
 /// Plans `code`, whose functions and exported symbols are at these offsets.
 fn planned(code: &[u8], functions: &[Range<u64>], exported: &[u64], data: &[u8]) -> (Vec<Site>, Census) {
+    trusted(Trust::LibC, code, functions, exported, data)
+}
+
+fn trusted(trust: Trust, code: &[u8], functions: &[Range<u64>], exported: &[u64], data: &[u8]) -> (Vec<Site>, Census) {
     let functions = functions.iter().map(|range| BASE + range.start..BASE + range.end).collect();
     let known = Known { functions, exported: exported.iter().map(|offset| BASE + offset).collect() };
     let mut sites = Vec::new();
     let data = [(DATA, data)];
     let code = Code { bytes: code, address: BASE, functions: &known, data: &data };
-    let census = plan(&code, Trust::LibC, &mut sites).unwrap();
+    let census = plan(&code, trust, &mut sites).unwrap();
     (sites, census)
 }
 
@@ -90,8 +94,17 @@ fn undecodable_functions() {
 
 #[test]
 fn signal_restorer() {
-    let (sites, census) = one(&[&[0x90], &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0], &SYSCALL, &[0x90; 8]]);
-    assert_eq!((sites.len(), census.restorers), (0, 1));
+    let code = [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0][..], &SYSCALL, &[0x90; 8]].concat();
+    let restorers = |trust, functions: &[Range<u64>]| {
+        let (sites, census) = trusted(trust, &code, functions, &[], &[]);
+        (sites.len(), census.restorers, census.unknown)
+    };
+    // Go's, which debuggers know by its bytes; glibc's; musl's, which has no unwind information.
+    assert_eq!(restorers(Trust::Unknown, &[0..9]), (0, 1, 0));
+    assert_eq!(restorers(Trust::LibC, &[0..9]), (1, 0, 0));
+    assert_eq!(restorers(Trust::LibC, &[]), (0, 0, 1));
+    // What lies behind it is not executed, and a handler leaves any state.
+    assert!(!trusted(Trust::LibC, &code, &[0..9], &[], &[]).0[0].vectors_dead);
 }
 
 #[test]

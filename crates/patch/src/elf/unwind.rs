@@ -7,6 +7,7 @@
 use super::read;
 use super::segments::Segments;
 use crate::code::Function;
+use crate::plan::RESTORER;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -77,30 +78,32 @@ impl<'a> FunctionTable<'a> {
             }
         }
         let index = low.checked_sub(1)?;
-        let start = self.start(index)?;
         let frame = self.number(index * ENTRY_LEN + 4)?;
-        let end = start.checked_add(function_len(segments, frame)?)?;
-        Some((start..end, self.start(low).unwrap_or(u64::MAX)))
+        let function = function(segments, self.start(index)?, frame)?;
+        Some((function, self.start(low).unwrap_or(u64::MAX)))
     }
 }
 
-/// The number of code bytes that the frame description at `address` covers.
+/// The code that the frame description at `frame` covers, which begins at `start`.
 ///
-/// `None` also for signal trampolines (augmentation `S`): glibc lets theirs begin one byte
-/// too early, where no instruction begins.
-fn function_len(segments: &Segments<'_>, address: u64) -> Option<u64> {
-    let bytes = segments.from(address)?;
-    let common = Common::of(segments, address, bytes)?;
-    if common.is_signal {
-        return None;
-    }
+/// Of signal trampolines (augmentation `S`) only restorers have a known form: the description begins one byte before the
+/// code, because unwinders look for the instruction before a return address.
+fn function(segments: &Segments<'_>, start: u64, frame: u64) -> Option<Function> {
+    let bytes = segments.from(frame)?;
+    let common = Common::of(segments, frame, bytes)?;
     let len = encoded_len(common.encoding)?;
     let at = 8 + len;
-    match len {
+    let covered = match len {
         2 => read::u16(bytes, at).map(u64::from),
         4 => read::u32(bytes, at).map(u64::from),
         _ => read::u64(bytes, at),
+    };
+    let end = start.checked_add(covered?)?;
+    if !common.is_signal {
+        return Some(start..end);
     }
+    let code = start.checked_add(1)?;
+    segments.from(code)?.starts_with(&RESTORER).then_some(code..end)
 }
 
 /// What a common information entry says of its frames.
