@@ -158,8 +158,6 @@ impl<M: Host> Linux<'_, M> {
     /// begins.
     pub(crate) fn unless_nonblocking(&self, call: &Call, tried: Tried) -> Tried {
         match tried {
-            // A file on disk is waited for whatever the flag says, and no signal ends that.
-            Tried::Unready if call.nr == nr::READ && self.file_of(call.args[0]) == File::OnDisk => Tried::Inline,
             Tried::Refused | Tried::Unready if self.finds_nonblocking(call) => match tried {
                 Tried::Refused => Tried::Done(Errno::EAGAIN.to_ret()),
                 _ => Tried::Done(self.host(call)),
@@ -198,7 +196,7 @@ impl<M: Host> Linux<'_, M> {
                     let attempt = Call { nr: nr::PREADV2, args: [a[0], a[1], a[2], CURRENT, CURRENT, RWF_NOWAIT] };
                     self.try_as(call, attempt, a[0])
                 }
-                File::OnDisk => Tried::Inline,
+                File::OnDisk | File::Empty => Tried::Inline,
                 File::Endless => Tried::MustWait,
             },
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
@@ -333,7 +331,7 @@ impl<M: Host> Linux<'_, M> {
         if call.nr == nr::SENDMSG && goes_as_a_whole(call.args[2]) {
             return Tried::MustWait;
         }
-        if call.nr == nr::WRITEV && self.file_of(call.args[0]) == File::OnDisk {
+        if call.nr == nr::WRITEV && self.file_of(call.args[0]).is_on_disk() {
             return Tried::Inline;
         }
         match self.send_pieces(call, 0) {
@@ -392,9 +390,9 @@ impl<M: Host> Linux<'_, M> {
             return if waits { self.wait_if_stream(call, fd) } else { Tried::Done(self.host(call)) };
         }
         let plain = self.state().ready.is_plain(fd as u32);
-        // For a write that must not wait, some file systems do a part, some do all of it and report that they did
-        // nothing, and others refuse it.
-        if !plain && vector == nr::PWRITEV2 && self.file_of(fd) == File::OnDisk {
+        // Of a write that must not wait, some file systems do a part, some do all and report that they did nothing, and
+        // others refuse it; a read stops where the page cache ends, which looks like the end of the file.
+        if !plain && self.moves_at_once(call) {
             return Tried::Inline;
         }
         let done = if plain {
@@ -410,6 +408,15 @@ impl<M: Host> Linux<'_, M> {
             r if vector == nr::PWRITEV2 && r >= 0 && (r as u64) < len => self.rest_of(call, r),
             r if vector == nr::PREADV2 && r > 0 && !plain => self.read_in_part(call, r),
             r => Tried::Done(r),
+        }
+    }
+
+    /// Whether the call may last, but waits for nobody.
+    fn moves_at_once(&self, call: &Call) -> bool {
+        match self.file_of(call.args[0]) {
+            File::OnDisk => true,
+            File::Empty => call.nr == nr::WRITE || facts::is_ready(&self.m, call.args[0], false),
+            File::Stream | File::Endless => false,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Reads that return less than they ask for, although there is more.
 //!
-//! A stream returns what there is, which is the answer. A file on a disk returns less only at its end, but in the form
-//! that does not wait it also stops where the page cache ends. Endless files (`/dev/zero`, `/dev/urandom`,
-//! `getrandom(2)`) stop when a signal is pending (`read_iter_zero`, `get_random_bytes_user`), which may be a tick or a
-//! kick that the program must not see. So the rest is read before the call returns.
+//! A stream returns what there is, which is the answer. A file on a disk returns less only at its end: the host is asked
+//! for all of it, because in the form that does not wait it also stops where the page cache ends. Endless files
+//! (`/dev/zero`, `/dev/urandom`, `getrandom(2)`) stop when a signal is pending (`read_iter_zero`,
+//! `get_random_bytes_user`), which may be a tick or a kick that the program must not see. So their rest is read before
+//! the call returns.
 
 use crate::host_call::{Tried, with};
 use crate::machine::Arg::{Out as Filled, Word};
@@ -27,10 +28,13 @@ const CHUNK: usize = 4096;
 pub(crate) enum File {
     /// Nothing more is there now: a socket, a pipe, a terminal, a counter.
     Stream = 1,
-    /// The end of the file, or of the page cache.
+    /// The end of the file.
     OnDisk = 2,
     /// A signal was pending.
     Endless = 3,
+    /// The end of the file, which had no bytes when it was examined: a new one, or one that the host makes up when it is
+    /// read, which few of them wait for (`trace_pipe`).
+    Empty = 4,
 }
 
 /// Beside the kind: a call in the form that cannot wait was told that it would, and the descriptor was blocking. So it
@@ -38,8 +42,14 @@ pub(crate) enum File {
 const WAITS: u8 = 1 << 7;
 
 impl File {
+    pub(crate) fn is_on_disk(self) -> bool {
+        matches!(self, File::OnDisk | File::Empty)
+    }
+
     fn of(remembered: u8) -> Option<File> {
-        [File::Stream, File::OnDisk, File::Endless].into_iter().find(|&file| file as u8 == remembered & !WAITS)
+        [File::Stream, File::OnDisk, File::Endless, File::Empty]
+            .into_iter()
+            .find(|&file| file as u8 == remembered & !WAITS)
     }
 }
 
@@ -136,11 +146,12 @@ fn look(m: &impl Host, fd: u32) -> Option<File> {
     /// `zero`, `full`, `random`, `urandom`. Another, `kmsg`, has records.
     const MEMORY: u64 = 1;
     const ENDLESS: [u32; 4] = [5, 7, 8, 9];
-    // `struct stat` has 144 bytes; st_mode is the word at byte 24, st_rdev the two at byte 40.
+    // `struct stat` has 144 bytes; st_mode is the word at byte 24, st_rdev the two at byte 40, st_size those at byte 48.
     let mut stat = [[0; 4]; 36];
     let answer = ask(m, nr::FSTAT, &mut [Word(fd.into()), Filled(stat.as_flattened_mut())]);
     let major = u64::from(u32::from_le_bytes(stat[10])) >> 8 & 0xfff;
     (answer == 0).then(|| match u32::from_le_bytes(stat[6]) & S_IFMT {
+        S_IFREG if stat[12..14] == [[0; 4]; 2] => File::Empty,
         S_IFREG | S_IFBLK => File::OnDisk,
         S_IFCHR if major == MEMORY && ENDLESS.contains(&(u32::from_le_bytes(stat[10]) & 0xff)) => File::Endless,
         _ => File::Stream,
@@ -155,25 +166,13 @@ impl<M: Host> Linux<'_, M> {
 
     /// A `read(2)` in the form that does not wait has returned `got` bytes.
     pub(crate) fn read_in_part(&self, call: &Call, got: isize) -> Tried {
-        let [fd, at, len, ..] = call.args;
+        let [fd, _, len, ..] = call.args;
         if got as u64 >= len.min(MAX_RW_COUNT) {
             return Tried::Done(got);
         }
-        let file = self.file_of(fd);
-        if file == File::Stream {
-            return Tried::Done(got);
-        }
-        let left = len.min(MAX_RW_COUNT) - got as u64;
-        let more = match file {
-            File::OnDisk => facts::transfer_at_once(&self.m, nr::PREADV2, fd, at + got as u64, left),
-            _ => Errno::EAGAIN.to_ret(),
-        };
-        match more {
-            more if more > 0 && (more as u64) < left => Tried::RestInHost(got + more, rest_of_read(call, got + more)),
-            more if more >= 0 => Tried::Done(got + more),
-            again if again == Errno::EAGAIN.to_ret() => Tried::RestInHost(got, rest_of_read(call, got)),
-            // The next read reports the error.
-            _ => Tried::Done(got),
+        match self.file_of(fd) {
+            File::Endless => Tried::RestInHost(got, rest_of_read(call, got)),
+            File::Stream | File::OnDisk | File::Empty => Tried::Done(got),
         }
     }
 

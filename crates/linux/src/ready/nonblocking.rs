@@ -16,7 +16,6 @@
 use crate::host_call::{Tried, waits_for_all};
 use crate::machine::Arg::Word;
 use crate::machine::Ends;
-use crate::short::File;
 use crate::{Host, Linux};
 use abi::args::{F_SETFL, FIONBIO, MSG_DONTWAIT, O_NONBLOCK};
 use abi::{Errno, nr};
@@ -132,7 +131,7 @@ impl<M: Host> Linux<'_, M> {
     /// Whether the descriptor of a call that would wait is non-blocking, which is then known.
     pub(crate) fn finds_nonblocking(&self, call: &Call) -> bool {
         let found = self.is_nonblocking(call.args[0]);
-        if found && is_read(call.nr) && self.file_of(call.args[0]) != File::OnDisk {
+        if found && is_read(call.nr) && !self.file_of(call.args[0]).is_on_disk() {
             self.state().ready.note_nonblocking(call.args[0] as u32);
         }
         found
