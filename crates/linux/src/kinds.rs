@@ -168,14 +168,17 @@ pub(crate) fn may_last(nr: usize) -> bool {
 /// Whether the program could notice that a call in which it waits was interrupted and repeated:
 /// - by its time limit, if the host does not write the remaining time;
 /// - by its place in a queue that others see: `FUTEX_WAKE` counts the waiters it wakes and misses an absent one;
-/// - by a part that it has moved, if its carrier is recalled before the rest is moved.
+/// - by a part that it has moved, if its carrier is recalled before the rest is moved;
+/// - by what it has submitted: `io_uring_enter(2)` then says how much, and has not waited for it.
 pub fn shows_interrupts(call: &Call) -> bool {
+    const IORING_ENTER_GETEVENTS: u64 = 1;
     const IORING_ENTER_EXT_ARG: u64 = 1 << 3;
     let a = &call.args;
     match call.nr {
         nr::EPOLL_PWAIT2 => a[3] != 0,
         nr::IO_GETEVENTS | nr::IO_PGETEVENTS => a[4] != 0,
-        nr::IO_URING_ENTER => a[3] & IORING_ENTER_EXT_ARG != 0,
+        nr::IO_URING_ENTER if a[3] & IORING_ENTER_GETEVENTS == 0 => false,
+        nr::IO_URING_ENTER => a[3] & IORING_ENTER_EXT_ARG != 0 || a[1] as u32 != 0,
         nr::FUTEX | nr::FUTEX_WAIT | nr::FUTEX_WAITV => true,
         nr::SEMOP | nr::SEMTIMEDOP | nr::MSGRCV | nr::MSGSND | nr::FLOCK => true,
         nr::WRITEV | nr::PWRITEV | nr::PWRITEV2 | nr::SENDMSG | nr::SENDMMSG | nr::RECVMMSG => true,
