@@ -377,6 +377,58 @@ fn a_library_with_much_static_storage_has_its_room_and_the_program_does_not_see_
     assert_eq!(String::from_utf8_lossy(&ours.stdout), text, "{ours:?}");
 }
 
+/// Under the audit, thread-local storage that a library does not declare comes from `malloc` when it is first used.
+#[test]
+fn a_library_that_provides_malloc_has_its_thread_local_storage() {
+    const LIBRARY: &str = "
+        #include <stddef.h>
+        void *__libc_malloc(size_t);
+        static __thread int inside;
+        static _Atomic unsigned long count;
+        unsigned long counted(void) { return count; }
+        void *malloc(size_t size) {
+            if (!inside) inside = 1, count++, inside = 0;
+            return __libc_malloc(size);
+        }";
+    const PROGRAM: &str = "
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        extern __attribute__((weak)) unsigned long counted(void);
+        static void *body(void *unused) { free(malloc(100)); return unused; }
+        int main(int count, char **arguments) {
+            for (int i = 0; i < 4; i++) {
+                pthread_t thread;
+                pthread_create(&thread, 0, body, 0), pthread_join(thread, 0);
+            }
+            printf(\"%s %d %s\\n\", arguments[0], count, counted && counted() >= 4 ? \"counted\" : \"not counted\");
+            return system(\"echo child; exit 3\") >> 8;
+        }";
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("library.c"), LIBRARY).unwrap();
+    std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    let cc = |arguments: &[&str]| {
+        let status = Command::new("cc").current_dir(folder).args(arguments).status();
+        assert!(status.expect("a C compiler is there").success());
+    };
+    cc(&["-shared", "-fPIC", "-o", "libcount.so", "library.c"]);
+    cc(&["-o", "linked", "program.c", "./libcount.so", "-pthread"]);
+    cc(&["-o", "preloaded", "program.c", "-pthread"]);
+    let library = folder.join("libcount.so");
+    for (program, preload) in [("./linked", None), ("./preloaded", Some(&library)), ("./preloaded", None)] {
+        let by_shell = preload.map(|library| format!("LD_PRELOAD={} {program} a b", library.display()));
+        let script = by_shell.unwrap_or(format!("{program} a b"));
+        let native = output(Command::new("sh").current_dir(folder).args(["-c", &script]));
+        let ours = output(entresol(&["run", "--cpus", "2", "--", "sh", "-c", &script]).current_dir(folder));
+        assert_eq!(native.status.code(), Some(3), "{native:?}");
+        assert_eq!(ours, native, "{script}");
+        let Some(library) = preload else { continue };
+        let ours = entresol(&["run", "--", program, "a", "b"]).current_dir(folder).env("LD_PRELOAD", library).output();
+        assert_eq!(ours.unwrap(), native);
+    }
+}
+
 /// Another version of Entresol, say: the inner one brings its own image, and has the program for itself.
 #[test]
 fn run_within_run_with_another_image() {

@@ -28,7 +28,8 @@ pub fn is_up() -> bool {
 }
 
 pub(crate) const OPTIONS: &[u8] = b"ENTRESOL_OPTIONS=";
-const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", b"LD_PRELOAD="];
+pub(crate) const PRELOAD: &[u8] = b"LD_PRELOAD=";
+const DOORS: [&[u8]; 2] = [b"LD_AUDIT=", PRELOAD];
 
 /// Takes the process over if it was started by `entresol run`.
 ///

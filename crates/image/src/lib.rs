@@ -20,7 +20,9 @@
 //!
 //! The linker sizes the main thread's static thread-local storage before it loads an auditing library. If a program's
 //! libraries need more (libtsan needs 768 KiB), the process execs itself once with a larger reserve (`restart`). `LD_PRELOAD`
-//! would not have that problem, but it loads after the C library, which then could not be patched in time.
+//! would not have that problem, but it loads after the C library, which then could not be patched in time. So it is left to
+//! programs that do not work otherwise: those with a library that provides `malloc` and has storage for which it calls
+//! `malloc`.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Restarts a program whose libraries need more static thread-local storage than an audited one has.
+//! Restarts a program whose libraries have thread-local storage for which an audited one has no room.
 //!
 //! The dynamic linker lays out the main thread's block before it loads an auditing library, so the libraries' needs
 //! must fit into a fixed reserve of 1.5 KiB, of which glibc's `rtld.optional_static_tls` is a part
@@ -8,8 +8,13 @@
 //! So the needs of objects are added up as they are mapped, and if they exceed the reserve, the process execs its
 //! program once more with a larger one. No code of the program has run by then. The new image removes the setting from
 //! the environment, so that other programs do not inherit it: the reserve is taken from every thread's stack.
+//!
+//! Libraries that do not declare the need get their storage when a thread first uses it, from `malloc`. That is no way
+//! for one that provides `malloc` itself and uses its storage there: each call would make another, without end. Such a
+//! program is executed once more with the image in `LD_PRELOAD` instead, where the block has room as it has natively.
 
 use crate::auxv::Auxiliary;
+use crate::boot::PRELOAD;
 use crate::libraries;
 use crate::link_map::LinkMap;
 use crate::options::Options;
@@ -32,6 +37,8 @@ pub const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 const SETTING: &str = "glibc.rtld.optional_static_tls";
 /// The smallest reserve of all glibc versions, apart from what it needs itself, in bytes.
 const RESERVE: u64 = 1024;
+/// In place of a reserve: the process was executed once more without one.
+const NO_RESERVE: u64 = 1;
 /// A larger reserve would be a mistake, ours or the program's; bytes.
 const RESERVE_MAX: u64 = 256 << 20;
 
@@ -68,7 +75,16 @@ pub fn end() {
     STARTED.store(true, Relaxed);
 }
 
-/// An object was mapped. Restarts the program if the reserve is too small with it.
+/// How a program is executed once more.
+#[derive(Clone, Copy)]
+enum Again {
+    /// With a reserve of so many bytes.
+    Reserving(u64),
+    /// With the image in `LD_PRELOAD`.
+    Preloaded,
+}
+
+/// An object was mapped. Restarts the program if the linker has no room for its storage.
 ///
 /// # Safety
 /// Called by the dynamic linker, with an object that it has just mapped.
@@ -77,40 +93,56 @@ pub unsafe fn mapped(map: &LinkMap) {
         return;
     }
     // SAFETY: as the caller promises.
-    let size = unsafe { static_storage(map) };
-    let needed = NEEDED.fetch_add(size, Relaxed) + size;
+    let Some(block) = (unsafe { storage(map) }) else { return };
     let start = START.lock();
-    if let Some(start) = start.as_ref().filter(|start| needed > start.reserve && needed < RESERVE_MAX) {
+    let Some(start) = start.as_ref() else { return };
+    let again = if block.is_static {
+        let needed = NEEDED.fetch_add(block.len, Relaxed) + block.len;
+        (needed > start.reserve && needed < RESERVE_MAX).then_some(Again::Reserving(needed + RESERVE))
+    } else {
+        // SAFETY: as the caller promises.
+        let object = unsafe { libraries::object(map.base as u64, map.base as u64) };
+        object.is_some_and(|object| object.symbol(b"malloc").is_some()).then_some(Again::Preloaded)
+    };
+    if let Some(again) = again {
         // SAFETY: the host's strings; nothing of the program has run.
-        unsafe { execute(start, needed + RESERVE) };
+        unsafe { execute(start, again) };
     }
 }
 
-/// How many bytes of every thread's block an object needs: none unless it declares the need (DF_STATIC_TLS). The linker
-/// has counted the program and the C library itself.
-unsafe fn static_storage(map: &LinkMap) -> u64 {
+/// What an object needs of every thread's block.
+struct Storage {
+    /// In bytes.
+    len: u64,
+    /// It declares the need (DF_STATIC_TLS).
+    is_static: bool,
+}
+
+/// What an object needs. The linker has counted the program and the C library itself.
+unsafe fn storage(map: &LinkMap) -> Option<Storage> {
     const DT_FLAGS: u64 = 30;
     const DF_STATIC_TLS: u64 = 0x10;
     const PAGE: usize = 4096;
     if map.base == 0 || map.dynamic.is_null() || map.name.is_null() {
-        return 0;
+        return None;
     }
     // SAFETY: as the caller promises: the dynamic section ends with a null entry, the headers lie in the first page.
     unsafe {
         let name = libraries::file_name(CStr::from_ptr(map.name).to_bytes());
+        if name.is_empty() || patch::is_c_library(name) {
+            return None;
+        }
         let mut entry = map.dynamic.cast::<[u64; 2]>();
         while (*entry)[0] != 0 && (*entry)[0] != DT_FLAGS {
             entry = entry.add(1);
         }
-        if name.is_empty() || patch::is_c_library(name) || (*entry)[1] & DF_STATIC_TLS == 0 {
-            return 0;
-        }
+        let is_static = (*entry)[1] & DF_STATIC_TLS != 0;
         let head = core::slice::from_raw_parts(map.base as *const u8, PAGE);
         let far = far_headers(head, map.name);
         let headers = patch::elf::headers(far.as_deref().unwrap_or(head));
         let block = headers.ok().and_then(|mut all| all.find(|h| h.kind == ProgramHeader::TLS));
         // The alignment costs at most a cache line in practice.
-        block.map_or(0, |h| h.memory_len + 64)
+        block.map(|h| Storage { len: h.memory_len + 64, is_static })
     }
 }
 
@@ -140,14 +172,18 @@ fn far_headers(head: &[u8], file: *const c_char) -> Option<Vec<u8>> {
     (read == size as isize).then_some(bytes)
 }
 
-/// Executes the same program with that reserve. Returns only if the host refuses; the linker then reports what is
-/// missing.
-unsafe fn execute(start: &Start, reserve: u64) {
+/// Executes the same program again. Returns only if the host refuses; the linker then reports what is missing.
+unsafe fn execute(start: &Start, again: Again) {
     let k = Carrier::my_process();
     let mut name = [0u8; 16];
     // SAFETY: the host fills the name.
     unsafe { syscall!(abi::nr::PRCTL, PR_GET_NAME, name.as_mut_ptr()) };
-    let mut options = k.m.handover.options.clone();
+    let handover = &k.m.handover;
+    let (reserve, loader) = match again {
+        Again::Reserving(reserve) => (reserve, handover.loader.clone()),
+        Again::Preloaded => (NO_RESERVE, [PRELOAD, handover.image()].concat()),
+    };
+    let mut options = handover.options.clone();
     options.pop();
     let mut text = Text::<96>::default();
     let _ = write!(text, ";reserve={reserve};name=");
@@ -156,7 +192,7 @@ unsafe fn execute(start: &Start, reserve: u64) {
     }
     options.extend_from_slice(text.as_bytes());
     options.push(0);
-    let handover = Handover { loader: k.m.handover.loader.clone(), options, executable: None };
+    let handover = Handover { loader, options, executable: None };
 
     let mut entries = Vec::new();
     let (mut tunables, mut place) = (TUNABLES.to_vec(), None);
@@ -172,11 +208,13 @@ unsafe fn execute(start: &Start, reserve: u64) {
             at = at.add(1);
         }
     }
-    tunables.extend_from_slice(setting(reserve).as_bytes());
-    tunables.push(0);
-    match place {
-        Some(place) => entries[place] = tunables.as_ptr().cast(),
-        None => entries.push(tunables.as_ptr().cast()),
+    if let Again::Reserving(reserve) = again {
+        tunables.extend_from_slice(setting(reserve).as_bytes());
+        tunables.push(0);
+        match place {
+            Some(place) => entries[place] = tunables.as_ptr().cast(),
+            None => entries.push(tunables.as_ptr().cast()),
+        }
     }
     entries.push(core::ptr::null());
 

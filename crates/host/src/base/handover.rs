@@ -22,7 +22,7 @@ pub struct Handover {
 
 impl Handover {
     /// The image's path, with a final zero.
-    pub(crate) fn image(&self) -> &[u8] {
+    pub fn image(&self) -> &[u8] {
         let name = self.loader.iter().position(|&b| b == b'=').map_or(0, |at| at + 1);
         &self.loader[name..]
     }
