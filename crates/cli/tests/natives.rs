@@ -335,3 +335,22 @@ fn under_rules_that_forbid_the_library() {
         assert!(error.contains(REFUSED), "{error}");
     }
 }
+
+#[test]
+fn what_runs_natively_has_the_policy_and_the_cpus_of_its_thread() {
+    let place = Place::new();
+    let exit = "mov $60, %eax\n syscall\n .data\n .quad 1\n";
+    let policy = format!("mov $145, %eax\n xor %edi, %edi\n syscall\n mov %eax, %edi\n {exit}");
+    let cpus = "mov $204, %eax\n xor %edi, %edi\n mov $128, %esi\n lea -128(%rsp), %rdx\n movq $0, (%rdx)\n syscall\n";
+    let cpus = format!("{cpus} popcnt -128(%rsp), %rdi\n {exit}");
+    for (name, text) in [("policy", policy), ("cpus", cpus)] {
+        place.assemble(name, &[], &format!(".globl _start\n_start: {text}"));
+        place.lengthen_data(name);
+    }
+    let script = "chrt --batch 0 ./policy; echo policy $?; chrt --idle 0 ./policy; echo policy $?
+        taskset -c 0 ./cpus; echo cpus $?; ./cpus; echo cpus $?; (exec chrt --batch 0 ./missing) || ./policy; echo policy $?";
+    let native = Command::new("sh").args(["-c", script]).current_dir(place.path()).output().unwrap();
+    let (ours, said) = place.shell(&["--no-note"], script);
+    assert_eq!(ours, String::from_utf8_lossy(&native.stdout), "{said}");
+    assert!(ours.starts_with("policy 3\npolicy 5\ncpus 1\n"), "{ours}");
+}

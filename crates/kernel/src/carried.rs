@@ -7,6 +7,8 @@
 use crate::Kernel;
 use crate::machine::Machine;
 use crate::syscall::clone::inherited;
+use crate::syscall::policy::attr_to;
+use abi::SchedAttr;
 use core::fmt::{self, Write};
 use ids::{CpuId, CpuMask, Nanos, Nice, Policy, RtPriority, ThreadIdx};
 use sched::{Attr, DeadlineParams};
@@ -87,6 +89,16 @@ impl Carried {
     pub fn first_cpu(&self, cpus: usize) -> CpuId {
         let allowed = self.affinity.as_ref().and_then(|mask| mask.and(&CpuMask::first(cpus)).lowest());
         allowed.unwrap_or(CpuId(0))
+    }
+
+    /// Policy and priority as `sched_setattr(2)` takes them, without a slice of its own.
+    pub fn sched_attr(&self) -> SchedAttr {
+        attr_to(&self.attr, Nanos::ZERO, SchedAttr::SIZES[0])
+    }
+
+    /// The CPUs where its thread may run; `None`: all.
+    pub fn affinity(&self) -> Option<&CpuMask> {
+        self.affinity.as_ref()
     }
 
     /// The state of a forked child that has changed nothing yet: the parent's.

@@ -1,5 +1,6 @@
 //! The host calls that the machine makes for itself, with types.
 
+use abi::SchedAttr;
 use abi::args::{
     AT_FDCWD, F_DUPFD_CLOEXEC, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, MADV_GUARD_INSTALL, MADV_POPULATE_WRITE,
     MAP_NORESERVE, MAP_PRIVATE_ANONYMOUS, O_CLOEXEC, POLLIN, POLLOUT, PR_GET_TIMERSLACK, PR_SET_TIMERSLACK,
@@ -394,6 +395,25 @@ pub(crate) fn set_affinity(tid: u32, mask: &CpuSet) {
     }
     // SAFETY: a host thread of ours.
     unsafe { syscall!(nr::SCHED_SETAFFINITY, tid, size_of_val(mask), mask.as_ptr()) };
+}
+
+/// The policy and priority of the calling host thread; `None` if the host does not say.
+pub(crate) fn sched_attr() -> Option<SchedAttr> {
+    let mut bytes = [0; SchedAttr::SIZE];
+    let len = SchedAttr::SIZES[0];
+    // SAFETY: the host fills at most the length given.
+    let r = unsafe { syscall!(nr::SCHED_GETATTR, 0, bytes.as_mut_ptr(), len, 0) };
+    (r == 0).then(|| SchedAttr::from_bytes(&bytes))
+}
+
+/// Gives the calling host thread a policy and priority, if the host allows it.
+pub(crate) fn set_sched_attr(attr: &SchedAttr) {
+    if UNBOUND.load(Relaxed) {
+        return;
+    }
+    let bytes = SchedAttr { size: SchedAttr::SIZES[0] as u32, ..*attr }.to_bytes();
+    // SAFETY: only affects this host thread.
+    unsafe { syscall!(nr::SCHED_SETATTR, 0, bytes.as_ptr(), 0) };
 }
 
 /// How many CPUs of the host this process may use.

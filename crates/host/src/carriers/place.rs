@@ -20,7 +20,7 @@ use crate::base::os::{self, CpuSet};
 use crate::carriers::carrier::Carrier;
 use crate::carriers::seat::{Seat, Seats};
 use crate::carriers::table::Carriers;
-use ids::{CpuId, Nanos};
+use ids::{CpuId, CpuMask, Nanos};
 use sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// The places of a process's carriers.
@@ -65,6 +65,15 @@ impl Places {
     /// How many host CPUs the program had when it began.
     pub fn host_cpus(&self) -> usize {
         count(&self.all)
+    }
+
+    /// The host CPUs that these CPUs of ours stand for, of `cpus`; `None` if the host has fewer or more.
+    pub(crate) fn host_set(&self, mask: &CpuMask, cpus: usize) -> Option<CpuSet> {
+        let mut set: CpuSet = [0; 128];
+        for number in (0..cpus).filter(|&number| mask.contains(CpuId(number as u16))) {
+            set.iter_mut().zip(self.of(number, 0)).for_each(|(word, bits)| *word |= bits);
+        }
+        (self.host_cpus() == cpus).then_some(set)
     }
 
     /// The calling carrier takes the seat of `cpu`, to which the scheduler has given the host CPU `core`. If `free`,

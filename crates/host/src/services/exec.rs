@@ -15,7 +15,7 @@ use crate::carriers::carrier::Carrier;
 use crate::carriers::outside;
 use crate::process::Process;
 use crate::services::entrance::{self, File, Load, Obstacle, Way};
-use crate::services::{alone, caught};
+use crate::services::{alone, caught, lent_scheduling};
 use abi::args::{F_SETFD, FD_CLOEXEC};
 use abi::{Errno, SigSet};
 use alloc::vec::Vec;
@@ -211,7 +211,8 @@ fn has_entry(envp: u64, name: &[u8]) -> bool {
 /// Executes a program that the image cannot enter. The user is told, or has forbidden it: then EPERM, after which no
 /// caller tries another file of that name, nor takes this one for a script.
 fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obstacle) -> isize {
-    let natives = &Carrier::my_process().m.natives;
+    let k = Carrier::my_process();
+    let natives = &k.m.natives;
     natives.add(reason, &file);
     // If a borrower succeeds, its memory would leak.
     drop(file);
@@ -221,7 +222,9 @@ fn natively(call: &Call, inherited: &Inherited, Obstacle { reason, file }: Obsta
     if !Carrier::is_borrowed() {
         natives.end();
     }
+    let before = lent_scheduling::lend(k, &inherited.carried);
     let result = host(call, inherited);
+    before.restore();
     natives.take_back(reason);
     result
 }

@@ -7,6 +7,7 @@ pub(crate) mod caught;
 pub(crate) mod entrance;
 pub mod exec;
 pub(crate) mod fork;
+pub(crate) mod lent_scheduling;
 pub(crate) mod service;
 pub mod start;
 pub(crate) mod stops;

@@ -10,7 +10,7 @@ mod itimers;
 mod limits;
 pub mod neighbour;
 mod nice;
-mod policy;
+pub(crate) mod policy;
 mod rseq;
 mod signal;
 mod sleep;

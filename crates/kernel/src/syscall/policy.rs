@@ -249,7 +249,7 @@ fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
 }
 
 /// The slice of a fair thread is reported as its runtime, as since Linux 6.12.
-fn attr_to(attr: &Attr, slice: Nanos, size: usize) -> SchedAttr {
+pub(crate) fn attr_to(attr: &Attr, slice: Nanos, size: usize) -> SchedAttr {
     let size = size.min(SchedAttr::SIZE) as u32;
     let flags = if attr.reset_on_fork { sf::RESET_ON_FORK } else { 0 };
     let mut raw = SchedAttr { size, policy: attr.policy as u32, flags, ..SchedAttr::default() };
