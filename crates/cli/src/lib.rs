@@ -36,6 +36,7 @@ pub mod profile;
 pub mod program;
 pub mod run;
 mod seal;
+mod stack;
 pub mod trace;
 mod unentered;
 
@@ -56,14 +57,17 @@ pub const STATUS_REFUSED: i32 = 125;
 #[must_use]
 pub fn main() -> ExitCode {
     inherited::restore_pipe();
-    let status = match Arguments::try_parse() {
+    ExitCode::from(u8::try_from(stack::with_room(command)).unwrap_or(1))
+}
+
+fn command() -> i32 {
+    match Arguments::try_parse() {
         Ok(arguments) => perform(arguments.task).unwrap_or_else(|error| {
             style::complain(&format!("{error:#}"));
             1
         }),
         Err(error) => usage(&error),
-    };
-    ExitCode::from(u8::try_from(status).unwrap_or(1))
+    }
 }
 
 fn perform(task: Task) -> anyhow::Result<i32> {

@@ -299,6 +299,12 @@ fn the_manual_has_a_page_for_each_command_that_help_lists() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot write the manual to"), "{refused:?}");
 }
 
+/// Runs the C compiler in that folder.
+fn cc(folder: &Path, arguments: &[&str]) {
+    let status = Command::new("cc").current_dir(folder).args(arguments).status();
+    assert!(status.expect("a C compiler is there").success());
+}
+
 /// A program whose library needs 64 KiB of every thread's static block, in that folder. It prints its name, how it
 /// was started, what it sees of the linker's variables, and whether the library's storage works in a thread.
 fn greedy_program(folder: &Path) -> PathBuf {
@@ -332,12 +338,8 @@ fn greedy_program(folder: &Path) -> PathBuf {
     let (library, program) = (folder.join("libgreedy.so"), folder.join("greedy"));
     fs::write(folder.join("library.c"), LIBRARY).unwrap();
     fs::write(folder.join("program.c"), PROGRAM).unwrap();
-    let cc = |arguments: &[&str]| {
-        let status = Command::new("cc").current_dir(folder).args(arguments).status();
-        assert!(status.expect("a C compiler is there").success());
-    };
-    cc(&["-shared", "-fPIC", "-o", library.to_str().unwrap(), "library.c"]);
-    cc(&["-o", "greedy", "program.c", library.to_str().unwrap(), "-pthread"]);
+    cc(folder, &["-shared", "-fPIC", "-o", library.to_str().unwrap(), "library.c"]);
+    cc(folder, &["-o", "greedy", "program.c", library.to_str().unwrap(), "-pthread"]);
     program
 }
 
@@ -408,13 +410,9 @@ fn a_library_that_provides_malloc_has_its_thread_local_storage() {
     let folder = scratch.path();
     std::fs::write(folder.join("library.c"), LIBRARY).unwrap();
     std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
-    let cc = |arguments: &[&str]| {
-        let status = Command::new("cc").current_dir(folder).args(arguments).status();
-        assert!(status.expect("a C compiler is there").success());
-    };
-    cc(&["-shared", "-fPIC", "-o", "libcount.so", "library.c"]);
-    cc(&["-o", "linked", "program.c", "./libcount.so", "-pthread"]);
-    cc(&["-o", "preloaded", "program.c", "-pthread"]);
+    cc(folder, &["-shared", "-fPIC", "-o", "libcount.so", "library.c"]);
+    cc(folder, &["-o", "linked", "program.c", "./libcount.so", "-pthread"]);
+    cc(folder, &["-o", "preloaded", "program.c", "-pthread"]);
     let library = folder.join("libcount.so");
     for (program, preload) in [("./linked", None), ("./preloaded", Some(&library)), ("./preloaded", None)] {
         let by_shell = preload.map(|library| format!("LD_PRELOAD={} {program} a b", library.display()));
@@ -519,4 +517,23 @@ fn the_c_library_is_mapped_ready_made() {
     assert_eq!(run(""), "2\n");
     // A copy that is not as the command leaves it could be somebody else's, and is not taken.
     assert_eq!(run(&format!("chmod 755 {};", copy.display())), "0\n");
+}
+
+/// The command itself has a stack of its own where the program's is small.
+#[test]
+fn a_small_stack_is_enough_for_the_command() {
+    let script = format!("ulimit -s 64; exec {} run -- ./no-such-program", env!("CARGO_BIN_EXE_entresol"));
+    let output = output(Command::new("sh").args(["-c", &script]));
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-program"), "{output:?}");
+}
+
+#[test]
+fn too_little_memory_is_said_with_the_limit() {
+    for kib in [700, 4096] {
+        let output = output(entresol(&["run", "--", "sh", "-c", &format!("ulimit -d {kib}; exec true")]).arg("sh"));
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(&format!("RLIMIT_DATA is {kib} KiB")) && text.contains("ulimit -d"), "{output:?}");
+    }
 }

@@ -159,7 +159,7 @@ unsafe fn bring_up(
     let kernel =
         Host::new(cpus, runtime, options.rate, handover, settings).and_then(|host| Kernel::new(host, config).ok());
     let Some(mut kernel) = kernel else {
-        host::report::fatal(format_args!("no memory to start"));
+        host::report::fatal(format_args!("no memory to start: {}", crate::shortage::Shortage));
     };
     if let Some(control) = control {
         points::choose(&control.log().chosen());

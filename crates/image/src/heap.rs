@@ -17,6 +17,7 @@ use core::ptr::NonNull;
 use host::borrower_memory as memory;
 use host::os;
 use sync::Lock;
+use sync::atomic::{AtomicBool, Ordering::*};
 use talc::{OomHandler, Span, Talc};
 
 const CHUNK: usize = 1 << 20;
@@ -74,7 +75,10 @@ impl OomHandler for Pages {
         let base = match os::map(len) {
             Some(base) => base,
             None if len == CHUNK && pages.spare != 0 => core::mem::take(&mut pages.spare) as *mut u8,
-            None => return Err(()),
+            None => {
+                WAS_REFUSED.store(true, Relaxed);
+                return Err(());
+            }
         };
         if pages.spare == 0 {
             pages.spare = os::map(CHUNK).map_or(0, |spare| spare as usize);
@@ -94,6 +98,14 @@ impl OomHandler for Pages {
 
 static HEAP: Lock<Talc<Pages>> =
     Lock::new(Talc::new(Pages { taken: 0, spare: 0, tables: Tables { start: 0, used: 0 } }));
+
+/// Whether the host has refused a chunk, and there was none in reserve.
+static WAS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the host has refused memory, which then is the likely reason for a panic.
+pub fn was_refused() -> bool {
+    WAS_REFUSED.load(Relaxed)
+}
 
 /// Called in a forked child: its kernel has tables of its own. Its parent's are never freed there.
 pub fn begin_child() {

@@ -45,6 +45,7 @@ mod plans;
 mod points;
 mod ready;
 mod restart;
+mod shortage;
 mod stub_area;
 pub mod summary;
 mod text;
