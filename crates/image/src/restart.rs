@@ -110,7 +110,7 @@ pub unsafe fn mapped(map: &LinkMap) {
     }
 }
 
-/// What an object needs of every thread's block.
+/// The part of every thread's block that an object needs.
 struct Storage {
     /// In bytes.
     len: u64,
@@ -118,7 +118,7 @@ struct Storage {
     is_static: bool,
 }
 
-/// What an object needs. The linker has counted the program and the C library itself.
+/// The storage that an object needs. The linker has counted the program and the C library itself.
 unsafe fn storage(map: &LinkMap) -> Option<Storage> {
     const DT_FLAGS: u64 = 30;
     const DF_STATIC_TLS: u64 = 0x10;

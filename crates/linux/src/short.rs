@@ -42,6 +42,7 @@ pub(crate) enum File {
 const WAITS: u8 = 1 << 7;
 
 impl File {
+    /// Whether it is a regular file or a block device.
     pub(crate) fn is_on_disk(self) -> bool {
         matches!(self, File::OnDisk | File::Empty)
     }

@@ -103,7 +103,7 @@ fn signal_restorer() {
     assert_eq!(restorers(Trust::Unknown, &[0..9]), (0, 1, 0));
     assert_eq!(restorers(Trust::LibC, &[0..9]), (1, 0, 0));
     assert_eq!(restorers(Trust::LibC, &[]), (0, 0, 1));
-    // What lies behind it is not executed, and a handler leaves any state.
+    // The code behind it is not executed, and a handler leaves any state.
     assert!(!trusted(Trust::LibC, &code, &[0..9], &[], &[]).0[0].vectors_dead);
 }
 

@@ -39,6 +39,13 @@ static void is_over(pid_t child) {
   unlink(path);
 }
 
+/* Writes to a child that reads. */
+static void write_to(pid_t child) {
+  int fd = open(path, O_WRONLY);
+  need(fd >= 0 && write(fd, "parent", 7) == 7);
+  is_over(child);
+}
+
 static void signal_it(pid_t child, int signo) {
   wait_until(state_of(child) == 'S');
   need(kill(child, signo) == 0);
@@ -48,9 +55,7 @@ CASE(opened_by_writer) {
   make_fifo("w");
   pid_t child = opener(O_RDONLY, SA_RESTART);
   wait_until(state_of(child) == 'S');
-  int fd = open(path, O_WRONLY);
-  need(fd >= 0 && write(fd, "parent", 7) == 7);
-  is_over(child);
+  write_to(child);
 }
 
 CASE(opened_by_reader) {
@@ -74,9 +79,7 @@ CASE(goes_on_after_signals) {
   wait_until(state_of(child) == 'T');
   need(kill(child, SIGCONT) == 0);
   wait_until(state_of(child) == 'S');
-  int fd = open(path, O_WRONLY);
-  need(fd >= 0 && write(fd, "parent", 7) == 7);
-  is_over(child);
+  write_to(child);
 }
 
 CASE(ended_by_a_signal) {

@@ -69,11 +69,14 @@ impl Places {
 
     /// The host CPUs that these CPUs of ours stand for, of `cpus`; `None` if the host has fewer or more.
     pub(crate) fn host_set(&self, mask: &CpuMask, cpus: usize) -> Option<CpuSet> {
+        if self.host_cpus() != cpus {
+            return None;
+        }
         let mut set: CpuSet = [0; 128];
         for number in (0..cpus).filter(|&number| mask.contains(CpuId(number as u16))) {
             set.iter_mut().zip(self.of(number, 0)).for_each(|(word, bits)| *word |= bits);
         }
-        (self.host_cpus() == cpus).then_some(set)
+        Some(set)
     }
 
     /// The calling carrier takes the seat of `cpu`, to which the scheduler has given the host CPU `core`. If `free`,

@@ -6,7 +6,7 @@ use crate::process::Process;
 use abi::SchedAttr;
 use kernel::Carried;
 
-/// What the calling host thread had before.
+/// The policy and the CPUs that the calling host thread had before, where they differed.
 #[must_use]
 pub(crate) struct Before {
     attr: Option<SchedAttr>,
