@@ -105,6 +105,10 @@ pub fn options(
     if request.guards == Some(Guards::Mappings) {
         add("guards", b"mappings");
     }
+    // Handed on, because programs give their children a folder of their own, in which nothing of ours may lie.
+    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.as_bytes().contains(&b';')) {
+        add("runtime", folder.as_bytes());
+    }
     if !machine::may_bind() {
         add("bind", b"none");
     }

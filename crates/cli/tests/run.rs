@@ -537,3 +537,11 @@ fn too_little_memory_is_said_with_the_limit() {
         assert!(text.contains(&format!("RLIMIT_DATA is {kib} KiB")) && text.contains("ulimit -d"), "{output:?}");
     }
 }
+
+/// Programs give children a folder for short-lived files of their own, and remove it afterwards.
+#[test]
+fn nothing_lies_in_a_runtime_folder_that_a_program_gives_its_child() {
+    const SCRIPT: &str = "d=$(mktemp -d) && XDG_RUNTIME_DIR=$d sleep 0.05 && rmdir $d";
+    let output = output(&mut entresol(&["run", "--", "sh", "-c", SCRIPT]));
+    assert!(output.status.success(), "{output:?}");
+}

@@ -62,8 +62,7 @@ pub unsafe fn boot(argv: *const *const c_char, envp: *const *const c_char, execu
             host::os::leave_unbound();
         }
         plans::look_beside(options.image);
-        let runtime = find(envp, b"XDG_RUNTIME_DIR=").unwrap_or_default();
-        bring_up(&options, &value, runtime, (handover, tree), &aux);
+        bring_up(&options, &value, (handover, tree), &aux);
         // Linkers put the program headers behind the ELF header.
         points::begin(&options.chaos, aux.headers & !(PAGE - 1));
         options.chaos.set_random_bytes(aux.random);
@@ -107,13 +106,7 @@ fn handover(door: &[u8], options: &Options<'_>, tree: &Tree, value: &[u8]) -> Ha
     Handover { loader: join(door, options.image), options: join(OPTIONS, &handed_on), executable: None }
 }
 
-unsafe fn bring_up(
-    options: &Options<'_>,
-    value: &[u8],
-    runtime: &[u8],
-    (handover, tree): (Handover, Tree),
-    aux: &Auxiliary,
-) {
+unsafe fn bring_up(options: &Options<'_>, value: &[u8], (handover, tree): (Handover, Tree), aux: &Auxiliary) {
     sync::set_relax(os::relax);
     #[cfg(feature = "planted")]
     host::planted::plant(options.plant);
@@ -156,8 +149,8 @@ unsafe fn bring_up(
     };
     let blocked = SigSet(os::sigprocmask(0, 0));
     let ignored = options.ignored.map_or_else(ignored_signals, SigSet);
-    let kernel =
-        Host::new(cpus, runtime, options.rate, handover, settings).and_then(|host| Kernel::new(host, config).ok());
+    let kernel = Host::new(cpus, options.runtime, options.rate, handover, settings)
+        .and_then(|host| Kernel::new(host, config).ok());
     let Some(mut kernel) = kernel else {
         host::report::fatal(format_args!("no memory to start: {}", crate::shortage::Shortage));
     };

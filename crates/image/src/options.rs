@@ -67,6 +67,8 @@ pub struct Options<'a> {
     pub ignored: Option<u64>,
     /// The clock's rate, if the program that made the exec knew it.
     pub rate: Option<u64>,
+    /// The folder for short-lived files of the user who gave the command (XDG_RUNTIME_DIR there), or empty.
+    pub runtime: &'a [u8],
     /// The image's own path.
     pub image: &'a [u8],
 }
@@ -117,6 +119,7 @@ impl<'a> Options<'a> {
             thread: b"",
             ignored: None,
             rate: None,
+            runtime: b"",
             image: b"",
         };
         for pair in value.split(|&b| b == b';') {
@@ -167,6 +170,7 @@ impl<'a> Options<'a> {
                 b"thread" => o.thread = value,
                 b"ignored" => o.ignored = number(value),
                 b"rate" => o.rate = number(value),
+                b"runtime" => o.runtime = value,
                 b"image" => o.image = value,
                 _ => {}
             }

@@ -40,7 +40,7 @@ type Path = Text<160>;
 pub(crate) struct Page {
     pid: i32,
     cpus: usize,
-    /// XDG_RUNTIME_DIR as the program found it, and the folder that the image was put into.
+    /// XDG_RUNTIME_DIR as the command found it, and the folder that the image was put into.
     runtime: Vec<u8>,
     image: Vec<u8>,
     /// The folder that holds the file: its number plus one; 0: none.
