@@ -2,8 +2,10 @@
 
 use crate::common::{World, err, word};
 use abi::{Errno, nr};
-use entresol_kernel::{Next, Trap};
+use entresol_kernel::{Next, Times, Trap};
 use ids::{CpuId, Nanos, ThreadIdx};
+use time::cpu::Usage;
+use time::cpu::limit::Rlimit;
 
 const MS: u64 = 1_000_000;
 const PROCESS: i32 = 2;
@@ -162,6 +164,34 @@ fn a_long_wait_asks_the_host_for_its_count() {
     assert_eq!(w.kernel.m.state().asked, 1);
     pass(&mut w, 10 * MS, 10 * MS);
     assert_eq!(read(&mut w, main, PROCESS) - start, 12 * MS);
+}
+
+#[test]
+fn what_the_host_has_counted_at_the_takeover_is_not_counted_twice() {
+    let (mut w, main) = (World::new(1), ThreadIdx(0));
+    w.advance(3 * MS);
+    let usage = Usage { utime: Nanos(4 * MS), stime: Nanos(MS) };
+    let times = Times { usage, limit: Rlimit::NONE, rttime: Rlimit::NONE, itimers: None };
+    w.kernel.take_over_times(CpuId(0), main, times);
+    w.advance(MS);
+    assert_eq!([PROCESS, THREAD].map(|clock| read(&mut w, main, clock)), [6 * MS; 2]);
+}
+
+/// A clock that was read too high stands still until it is right, and so does the time left of a timer on it.
+#[test]
+fn the_time_left_of_an_interval_timer_does_not_grow() {
+    let (mut w, main, _) = alone();
+    set_itimer(&mut w, main, ITIMER_PROF, 1000 * MS, 0);
+    let mut left = 1001 * MS;
+    for _ in 0..50 {
+        pass(&mut w, 2 * MS / 5, MS / 10);
+        assert_eq!(w.call(main, nr::GETITIMER, [ITIMER_PROF, word(10), 0, 0, 0, 0]), Some(0));
+        let at = |i: u64| u64::from(w.peek(word(10) + 16 + 8 * i));
+        let now = at(0) * 1000 * MS + at(1) * 1000;
+        assert!(now <= left, "{now} after {left}");
+        left = now;
+    }
+    assert!((993 * MS..=996 * MS).contains(&left), "{left} after 5 ms of 1 s");
 }
 
 /// The sum of what `getrusage(2)` says of the process.
@@ -397,6 +427,26 @@ fn a_real_time_thread_must_sleep_now_and_then() {
     assert_eq!(w.handled, [t[1]]);
     assert_eq!(w.call(t[0], nr::GETRLIMIT, [RLIMIT_RTTIME, word(12), 0, 0, 0, 0]), Some(0));
     assert_eq!(w.peek(word(12)), 1_020_000, "a second more");
+}
+
+#[test]
+fn what_the_host_takes_does_not_count_as_time_without_sleep() {
+    const RLIMIT_RTTIME: u64 = 15;
+    let (mut w, t) = World::with_threads(2);
+    w.kernel.m.state().stolen = [(0, 0), (1, 0)].into();
+    w.handle(t[0], SIGXCPU, 0);
+    w.poke_u64(word(12), 20_000);
+    w.poke_u64(word(12) + 8, 3_000_000);
+    assert_eq!(w.call(t[0], nr::SETRLIMIT, [RLIMIT_RTTIME, word(12), 0, 0, 0, 0]), Some(0));
+    w.set_priority(t[0], t[1], 10);
+    for _ in 0..6 {
+        w.advance(3 * MS);
+        w.stall(&[0, 1], 10 * MS);
+    }
+    w.advance(MS);
+    assert!(w.handled.is_empty(), "it has run for 19 ms of 79");
+    w.advance(4 * MS);
+    assert_eq!(w.handled, [t[1]]);
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
     fn expire_timers_of(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let clock = &self.thread(t).time.cpu;
         let due = !clock.expiry.is_empty() && clock.expiry.is_due(&clock.sample(now));
-        let rt_run = if self.cputime.limits_rt.load(Relaxed) { self.sched.run_since_wake(t, now) } else { None };
+        let rt_run = if self.cputime.limits_rt.load(Relaxed) { self.rt_run(t, now) } else { None };
         if !due && rt_run.is_none() {
             return;
         }
@@ -76,6 +76,13 @@ impl<M: Machine> Kernel<M> {
             self.cputime.note_armed(timers);
         }
         self.carry_out(cpu, Some(t), events);
+    }
+
+    /// How long a real-time thread has run since it woke up, without what the host took meanwhile.
+    fn rt_run(&self, t: ThreadIdx, now: Nanos) -> Option<Nanos> {
+        let run = self.sched.run_since_wake(t, now)?;
+        let time = &self.thread(t).time;
+        Some(time.since_wake.correct(self.sched.runtime(t, now) - run, run, time.extra.load(Relaxed)))
     }
 
     /// A thread that has a CPU, as first choice for the signal. On Linux, CPU timers of a process expire at ticks of
@@ -127,8 +134,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sets an interval timer on CPU time; returns the old setting.
-    pub(crate) fn set_itimer(&self, cpu: CpuId, which: CpuItimerKind, new: ItimerValue) -> ItimerValue {
-        let now = self.now();
+    pub(crate) fn set_itimer(&self, cpu: CpuId, which: CpuItimerKind, new: ItimerValue, now: Nanos) -> ItimerValue {
         let mut timers = self.cputime.timers.lock();
         let old = timers.process.set_itimer(which, new, &self.cputime.cpu, now, self.config.tick);
         self.armed(cpu, &timers);
@@ -136,8 +142,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The setting of an interval timer on CPU time.
-    pub(crate) fn itimer(&self, which: CpuItimerKind) -> ItimerValue {
-        let now = self.now();
+    pub(crate) fn itimer(&self, which: CpuItimerKind, now: Nanos) -> ItimerValue {
         self.cputime.timers.lock().process.get_itimer(which, &self.cputime.cpu, now, self.config.tick)
     }
 }

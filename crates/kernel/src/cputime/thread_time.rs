@@ -20,6 +20,7 @@ pub(crate) struct ThreadTime {
     pub(super) since: AtomicU64,
     /// CPU time of its host call that is not charged yet. Written by the carrier that made the call.
     pub(super) owed: AtomicU64,
+    pub(super) since_wake: SinceWake,
     pub(super) shown: ShownUsage,
     /// The thread's place in a queue of sleepers. Written under the lock of `Timers`.
     pub(super) place: AtomicU32,
@@ -39,6 +40,7 @@ impl Default for ThreadTime {
             ahead: AtomicU64::new(0),
             since: AtomicU64::new(UNKNOWN),
             owed: AtomicU64::new(0),
+            since_wake: SinceWake::default(),
             shown: ShownUsage::default(),
             place: AtomicU32::new(time::Heap::ABSENT),
             sleeps_on: AtomicU64::new(0),
@@ -56,6 +58,7 @@ impl ThreadTime {
         self.since.store(UNKNOWN, Relaxed);
         self.owed.store(0, Relaxed);
         self.sampled.store(0, Relaxed);
+        self.since_wake.forget();
         self.shown.reset();
     }
 
@@ -66,5 +69,42 @@ impl ThreadTime {
 
     pub(super) fn add_extra(&self, span: Nanos) {
         self.extra.fetch_add(span.0 as i64, Relaxed);
+    }
+}
+
+/// What of `extra` belongs to the time since a real-time thread woke up, for RLIMIT_RTTIME. Written at ticks by the
+/// thread's CPU.
+#[derive(Debug)]
+pub(super) struct SinceWake {
+    /// What the thread had run in all when it woke up.
+    woke_at: AtomicU64,
+    /// `extra` at its last tick before that.
+    at_wake: AtomicI64,
+    /// `extra` at its last tick; MIN: there was none.
+    at_tick: AtomicI64,
+}
+
+impl Default for SinceWake {
+    fn default() -> SinceWake {
+        SinceWake { woke_at: AtomicU64::new(UNKNOWN), at_wake: AtomicI64::new(0), at_tick: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl SinceWake {
+    fn forget(&self) {
+        self.woke_at.store(UNKNOWN, Relaxed);
+        self.at_tick.store(i64::MIN, Relaxed);
+    }
+
+    /// Corrects `run`, the scheduler's count since the thread woke up, when it had run for `woke_at`. `extra` holds all
+    /// corrections so far. The host has just been asked, so those since the last tick belong to the time since then.
+    pub(super) fn correct(&self, woke_at: Nanos, run: Nanos, extra: i64) -> Nanos {
+        let before = self.at_tick.load(Relaxed);
+        self.at_tick.store(extra, Relaxed);
+        if self.woke_at.load(Relaxed) != woke_at.0 {
+            self.woke_at.store(woke_at.0, Relaxed);
+            self.at_wake.store(if before == i64::MIN { extra } else { before }, Relaxed);
+        }
+        Nanos((run.0 as i64).saturating_add(extra - self.at_wake.load(Relaxed)).max(0) as u64)
     }
 }

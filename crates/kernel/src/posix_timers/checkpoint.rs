@@ -172,7 +172,7 @@ impl<M: Machine> Kernel<M> {
             [cur, max]
         };
         let itimer = |which| {
-            let setting = self.itimer(which);
+            let setting = self.itimer(which, self.now());
             [setting.value, setting.interval]
         };
         ProcessRecord {

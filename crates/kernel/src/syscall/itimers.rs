@@ -27,14 +27,14 @@ impl<M: Machine> Kernel<M> {
             let (interval, first) = self.get::<Itimerval>(new)?.to_nanos()?;
             value = ItimerValue { value: first, interval };
         }
-        let before = self.set_itimer(cpu, which, value);
+        let before = self.set_itimer(cpu, which, value, self.moment_of_reading(cpu, t));
         Ok(if old == 0 { Out::Done(0) } else { self.give_itimer(old, before) })
     }
 
     pub(crate) fn sys_getitimer(&self, cpu: CpuId, t: ThreadIdx, call: &Call) -> Out {
         let [which, to, ..] = call.args;
         match kind(which) {
-            Some(which) => self.give_itimer(to, self.itimer(which)),
+            Some(which) => self.give_itimer(to, self.itimer(which, self.moment_of_reading(cpu, t))),
             None => self.foreign(cpu, t, call),
         }
     }

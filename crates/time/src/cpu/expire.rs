@@ -90,7 +90,7 @@ impl ProcessTimers {
         now: Nanos,
         tick: Nanos,
     ) -> ItimerValue {
-        let reading = cpu.sample(now).of(which.clock());
+        let reading = cpu.reading(which.clock(), now);
         let (old, change) = self.itimer(which).set(new, reading, tick);
         match change {
             CacheChange::None => {}
@@ -106,7 +106,7 @@ impl ProcessTimers {
             CpuItimerKind::Prof => &self.prof,
             CpuItimerKind::Virtual => &self.virt,
         };
-        timer.get(cpu.sample(now).of(which.clock()), tick)
+        timer.get(cpu.reading(which.clock(), now), tick)
     }
 
     fn itimer(&mut self, which: CpuItimerKind) -> &mut CpuItimer {

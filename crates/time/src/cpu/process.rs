@@ -10,7 +10,7 @@
 //! accounting while a timer is armed and a walk of all threads when it is armed.
 
 use crate::OutOfMemory;
-use crate::cpu::{Cputime, Floor, GroupExpiry, Mode, Stopwatch, ThreadCputime};
+use crate::cpu::{CpuClock, Cputime, Floor, GroupExpiry, Mode, Stopwatch, ThreadCputime};
 use crate::planted::{self, Fault};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -171,6 +171,14 @@ impl ProcessCputime {
     #[inline]
     pub fn clock(&self, now: Nanos) -> Nanos {
         self.floor.raise(self.slots.iter().fold(Nanos::ZERO, |sum, slot| sum + slot.clock.read(now)))
+    }
+
+    /// What a program reads of one of the clocks: as [`Self::clock`], where that counts it.
+    pub fn reading(&self, clock: CpuClock, now: Nanos) -> Nanos {
+        match clock {
+            CpuClock::Prof | CpuClock::Sched => self.clock(now),
+            CpuClock::Virt => self.sample(now).utime,
+        }
     }
 
     /// The three readings for checks and views, without raising the clock's floor.
