@@ -43,7 +43,7 @@ pub trait Personality<M: Machine<Personality = Self>>: Default + core::fmt::Debu
     fn look_for_events(k: &Kernel<M>, cpu: CpuId);
     /// A signal was queued for `t` or the process, and no thread takes it now.
     fn unwanted(k: &Kernel<M>, t: ThreadIdx, info: &SigInfo);
-    /// The thread `t` takes these signals from now on.
+    /// The thread `t` takes these signals from now on, and no others.
     fn wanted(k: &Kernel<M>, t: ThreadIdx, takes: impl FnOnce() -> SigSet);
     /// Creates or deletes a host timer; returns its id.
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno>;

@@ -34,7 +34,7 @@ impl<M: Host> Personality<M> for State {
 
     #[inline]
     fn wanted(k: &Kernel<M>, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
-        Linux(k).reclaim_signals(t, takes);
+        Linux(k).follow_mask(t, takes);
     }
 
     fn host_timer(m: &M, what: HostTimer<'_>) -> Result<i32, Errno> {

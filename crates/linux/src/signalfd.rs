@@ -112,7 +112,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// Leaves a signal to the host if every thread blocks it.
+    /// Leaves a signal to the host if every thread blocks it and none waits for it.
     fn leave_if_unwanted(&self, t: ThreadIdx, signal: Signal) {
         let only = SigSet::only(signal);
         {
@@ -148,17 +148,26 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// A thread's mask has changed, or it waits for blocked signals: takes back those signals left to the host that it
-    /// takes.
+    /// A thread's mask has changed, or its wait for blocked signals begins or ends: takes back those left to the host
+    /// that it takes, and leaves those that no thread takes any more. Otherwise they would arrive here first, and
+    /// `poll` would tell of a signal that a descriptor cannot read for a moment.
     #[inline]
-    pub(crate) fn reclaim_signals(&self, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
-        let left = self.state().descriptors.left();
-        if !left.is_empty() {
-            self.reclaim(t, left & takes());
+    pub(crate) fn follow_mask(&self, t: ThreadIdx, takes: impl FnOnce() -> SigSet) {
+        let named = self.state().descriptors.named();
+        if !named.is_empty() {
+            self.reclaim_or_leave(t, named, takes());
         }
     }
 
     #[cold]
+    fn reclaim_or_leave(&self, t: ThreadIdx, named: SigSet, takes: SigSet) {
+        let left = self.state().descriptors.left();
+        self.reclaim(t, left & takes);
+        for signal in named.without(left | takes).iter() {
+            self.leave_if_unwanted(t, signal);
+        }
+    }
+
     fn reclaim(&self, t: ThreadIdx, taken: SigSet) {
         if taken.is_empty() {
             return;

@@ -213,6 +213,7 @@ impl<M: Machine> Kernel<M> {
         };
         self.retarget(self.sched.cpu_of(t), t, left);
         if !interrupted {
+            M::Personality::wanted(self, t, || !self.blocked(t));
             return result;
         }
         // The mask must still be restored, even without a signal.
@@ -286,7 +287,9 @@ impl<M: Machine> Kernel<M> {
             process.end_wait(&mut thread.signals.0.lock())
         };
         self.retarget(self.sched.cpu_of(t), t, left);
-        Some(match self.take_signal(t, wanted) {
+        let taken = self.take_signal(t, wanted);
+        M::Personality::wanted(self, t, || !self.blocked(t));
+        Some(match taken {
             Some(info) => self.report_taken(to, &info),
             None if timed_out => Errno::EAGAIN.to_ret(),
             None => Errno::EINTR.to_ret(),
