@@ -24,6 +24,7 @@ use crate::serving::away::away;
 use crate::serving::scarce;
 use abi::Errno;
 use abi::args::{PTRACE_ATTACH, PTRACE_SEIZE, PTRACE_TRACEME};
+use arch::context::pending;
 use core::fmt::Write;
 use ids::ThreadIdx;
 use kernel::{Call, Next};
@@ -40,6 +41,7 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
             let result = credentials::make(call);
             if result == 0 {
                 k.set_traced();
+                arm_anew(me);
             }
             k.process_done(me.cpu(), result)
         });
@@ -64,6 +66,13 @@ pub(super) fn request(me: &'static Carrier, t: ThreadIdx, call: &Call) -> Next {
         me.tracing.is_parent(k.tid(t));
     }
     k.process_done(me.cpu(), result)
+}
+
+/// Arms the carrier's timer only for what is still to come. A young process has armed it to publish its page, and the
+/// service thread has done that; its signal would stop the process, which its tracer does not expect.
+fn arm_anew(me: &Carrier) {
+    me.alarms.disarm();
+    me.gs.pending.fetch_or(pending::TIMER, AcqRel);
 }
 
 /// The carrier that the host considers the tracee's tracer, if it is not `me`.
