@@ -627,7 +627,17 @@ static void own_alone(int signal) {
   say("alone %s", result(read(reader, info, sizeof info)));
   close(ends[0]), close(ends[1]), close(reader);
 }
+/* A thread that was joined is still one of the process's until it is gone. */
+static bool is_alone(void) {
+  FILE *status = fopen("/proc/self/status", "r");
+  char line[256];
+  int threads = 0;
+  while (fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &threads);
+  fclose(status);
+  return threads == 1;
+}
 CASE(of_a_descriptor_that_the_only_thread_owns) {
+  wait_until(is_alone());
   own_alone(SIGIO);
   own_alone(SIGUSR1);
   own_alone(SIGRTMIN + 7);

@@ -30,7 +30,10 @@ pub(crate) struct Service {
     pub called: AtomicBool,
     /// Signals that are left pending at the host, for descriptors of the program to read.
     pub left: AtomicU64,
-    /// The value of `left` when the service thread began its present round.
+    /// How often `left` has changed.
+    pub changes: AtomicU64,
+    /// The number of changes that the service thread has heeded in its present round. A number, because the set may have
+    /// changed and changed back while the service thread had read it but not yet stored what it heeds.
     pub heeded: AtomicU64,
     /// The service thread watches the CPUs, or has been called to.
     pub watches: AtomicBool,
@@ -59,6 +62,7 @@ impl Service {
             until: AtomicU64::new(0),
             called: AtomicBool::new(false),
             left: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             heeded: AtomicU64::new(0),
             watches: AtomicBool::new(false),
             unserved: AtomicU64::new(0),
@@ -99,7 +103,7 @@ impl Service {
     /// before, it is called and until then takes none of the new ones.
     pub(crate) fn catch_up(&self) {
         for round in 0.. {
-            if self.heeded.load(SeqCst) == self.left.load(SeqCst) {
+            if self.heeded.load(SeqCst) == self.changes.load(SeqCst) {
                 return;
             }
             os::relax(round);

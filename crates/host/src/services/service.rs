@@ -129,6 +129,8 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
             true => page.ask(),
             false => deliver(k, info).into_iter().for_each(|refused| hold(&mut held, refused)),
         });
+        // Before the set, so that the number never tells of more than has been read.
+        let changes = service.changes.load(SeqCst);
         let left = service.left.load(SeqCst);
         stops::serve(k, left);
         let simple = stops::adopt(k, left);
@@ -141,7 +143,7 @@ pub(crate) fn run(me: &'static Carrier) -> ! {
         let sleep = sleep.into_iter().flatten().min();
         let mut info = [0u8; 128];
         rounds.begin(set);
-        service.heeded.store(left, SeqCst);
+        service.heeded.store(changes, SeqCst);
         let r = order.next(set, sleep, &mut info);
         rounds.deliver();
         if r == CALL as isize && is_call(&info) || r == CALL_NO_ROOM as isize && is_ours(&info, m.pid) {
@@ -250,12 +252,14 @@ pub(crate) fn leave(k: &Process, set: u64) {
         // Whether it needs a service thread is decided before the thread returns to the program.
         alone::forget_told();
     }
-    if service.left.swap(set, SeqCst) == set || !service.call() || Carrier::me().gs.borrowed == SERVICE {
+    let has_changed = service.left.swap(set, SeqCst) != set;
+    let change = if has_changed { service.changes.fetch_add(1, SeqCst) + 1 } else { service.changes.load(SeqCst) };
+    if has_changed && !service.call() || service.tid() == 0 || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
     // Do not wait for signals that other threads take out of the set meanwhile.
     for round in 0.. {
-        if set & service.left.load(SeqCst) & !service.heeded.load(SeqCst) == 0 {
+        if set & service.left.load(SeqCst) == 0 || service.heeded.load(SeqCst) >= change {
             return;
         }
         os::relax(round);
