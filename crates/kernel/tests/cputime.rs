@@ -2,10 +2,8 @@
 
 use crate::common::{World, err, word};
 use abi::{Errno, nr};
-use entresol_kernel::{Next, Times, Trap};
+use entresol_kernel::{Next, Trap};
 use ids::{CpuId, Nanos, ThreadIdx};
-use time::cpu::Usage;
-use time::cpu::limit::Rlimit;
 
 const MS: u64 = 1_000_000;
 const PROCESS: i32 = 2;
@@ -164,17 +162,6 @@ fn a_long_wait_asks_the_host_for_its_count() {
     assert_eq!(w.kernel.m.state().asked, 1);
     pass(&mut w, 10 * MS, 10 * MS);
     assert_eq!(read(&mut w, main, PROCESS) - start, 12 * MS);
-}
-
-#[test]
-fn what_the_host_has_counted_at_the_takeover_is_not_counted_twice() {
-    let (mut w, main) = (World::new(1), ThreadIdx(0));
-    w.advance(3 * MS);
-    let usage = Usage { utime: Nanos(4 * MS), stime: Nanos(MS) };
-    let times = Times { usage, limit: Rlimit::NONE, rttime: Rlimit::NONE, itimers: None };
-    w.kernel.take_over_times(CpuId(0), main, times);
-    w.advance(MS);
-    assert_eq!([PROCESS, THREAD].map(|clock| read(&mut w, main, clock)), [6 * MS; 2]);
 }
 
 /// A clock that was read too high stands still until it is right, and so does the time left of a timer on it.
