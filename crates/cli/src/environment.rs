@@ -29,6 +29,7 @@ pub fn options(
     request: &RunArguments,
     quota: Option<usize>,
     limits: &[(&'static str, String)],
+    runtime: Option<&OsStr>,
     image: &Path,
     command: Option<&Path>,
 ) -> Vec<u8> {
@@ -105,8 +106,7 @@ pub fn options(
     if request.guards == Some(Guards::Mappings) {
         add("guards", b"mappings");
     }
-    // Handed on, because programs give their children a folder of their own, in which nothing of ours may lie.
-    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.as_bytes().contains(&b';')) {
+    if let Some(folder) = runtime.filter(|folder| !folder.as_bytes().contains(&b';')) {
         add("runtime", folder.as_bytes());
     }
     if !machine::may_bind() {
@@ -224,19 +224,25 @@ mod tests {
     #[test]
     fn only_given_options_are_passed() {
         let image = Path::new("/c/i.so");
-        assert_eq!(options(&request(), None, &[], image, None), b"v=1;image=/c/i.so");
-        assert_eq!(options(&request(), Some(3), &[], image, None), b"v=1;quota=3;image=/c/i.so");
+        assert_eq!(options(&request(), None, &[], None, image, None), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), Some(3), &[], None, image, None), b"v=1;quota=3;image=/c/i.so");
         let all = RunArguments { cpus: Some(4), hz: Some(250), rt: Some(RealTime::Host), stats: true, ..request() };
         let all = RunArguments { watchdog: Some(0), pending_signals: Some(PendingSignals::Unlimited), ..all };
         let all = RunArguments { guards: Some(Guards::Mappings), io: Some(Io::Epoll), ..all };
         let all = RunArguments { require: true, no_note: true, ..all };
-        let text =
-            options(&all, None, &[("limit", "process,hard,5".to_owned())], image, Some(Path::new("/bin/entresol")));
+        let text = options(
+            &all,
+            None,
+            &[("limit", "process,hard,5".to_owned())],
+            Some(OsStr::new("/run/1")),
+            image,
+            Some(Path::new("/bin/entresol")),
+        );
         assert_eq!(
             text,
-            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;io=epoll;limit=process,hard,5;note=none;require=1;stats=1;image=/c/i.so;cli=/bin/entresol"
+            b"v=1;cpus=4;hz=250;rt=host;watchdog=0;pending=unlimited;guards=mappings;runtime=/run/1;io=epoll;limit=process,hard,5;note=none;require=1;stats=1;image=/c/i.so;cli=/bin/entresol"
         );
-        assert_eq!(options(&request(), None, &[], image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
+        assert_eq!(options(&request(), None, &[], None, image, Some(Path::new("/odd;name"))), b"v=1;image=/c/i.so");
     }
 
     #[test]

@@ -128,7 +128,10 @@ fn execute(request: &RunArguments) -> Result<Never, RunError> {
     plans::prepare(&image);
     // Inside Entresol the same is done: the image around us reads the new options at execve.
     let own_path = std::env::current_exe().ok();
-    let options = environment::options(request, quota.map(|quota| quota.cpus()), &limits, &image, own_path.as_deref());
+    // Handed on, because programs give their children a folder of their own, in which nothing of ours may lie.
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+    let cpus = quota.map(|quota| quota.cpus());
+    let options = environment::options(request, cpus, &limits, runtime.as_deref(), &image, own_path.as_deref());
     let with_image = |options: &[u8]| environment::with_image(environment::current(), request.enter, &image, options);
     match program.door {
         Door::Linker => become_program(&path, program.by_shell, &request.command, &with_image(&options)),

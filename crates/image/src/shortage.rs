@@ -1,8 +1,8 @@
 //! The reason why the host gives the image no memory, for messages.
 
 use abi::args::{RLIMIT_AS, RLIMIT_DATA};
-use arch::syscall;
 use core::fmt;
+use host::os;
 
 /// Limits that may leave too little memory: name, number, what the image needs in KiB, and the shell's name.
 const LIMITS: [(&str, u64, u64, &str); 2] =
@@ -15,7 +15,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut is_limited = false;
         for (name, number, needed, shell) in LIMITS {
-            let limit = soft_limit(number) >> 10;
+            let limit = os::soft_limit(number).unwrap_or(u64::MAX) >> 10;
             if limit < needed {
                 let and = if is_limited { ", and " } else { "" };
                 write!(f, "{and}{name} is {limit} KiB, of which Entresol alone needs {needed} ({shell})")?;
@@ -24,12 +24,4 @@ impl fmt::Display for Shortage {
         }
         if is_limited { Ok(()) } else { f.write_str("the host has none left") }
     }
-}
-
-/// The soft limit in bytes.
-fn soft_limit(number: u64) -> u64 {
-    let mut limit = [u64::MAX; 2];
-    // SAFETY: the host fills `limit`.
-    unsafe { syscall!(abi::nr::PRLIMIT64, 0, number, 0, limit.as_mut_ptr()) };
-    limit[0]
 }

@@ -181,10 +181,7 @@ impl File {
     /// Creates a file that may have this length.
     fn new(len: u64) -> Result<File, isize> {
         // A write beyond RLIMIT_FSIZE would send a signal that the program sees (`setrlimit(2)`).
-        let mut limit = [0u64; 2];
-        // SAFETY: the host fills `limit`.
-        done(unsafe { syscall!(abi::nr::PRLIMIT64, 0, RLIMIT_FSIZE, 0, limit.as_mut_ptr()) })?;
-        if limit[0] < len {
+        if os::soft_limit(RLIMIT_FSIZE)? < len {
             return Err(Errno::EFBIG.to_ret());
         }
         // SAFETY: a new descriptor; the name is a string.

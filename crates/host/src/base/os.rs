@@ -204,13 +204,30 @@ pub fn set_timer_slack(slack: u64) {
     unsafe { syscall!(nr::PRCTL, PR_SET_TIMERSLACK, slack, 0, 0, 0) };
 }
 
+/// The timer slack of the calling host thread.
+fn timer_slack() -> u64 {
+    // SAFETY: only asks.
+    unsafe { syscall!(nr::PRCTL, PR_GET_TIMERSLACK, 0, 0, 0, 0) as u64 }
+}
+
 /// Resets the timer slack of the calling host thread; returns its old value and the new one.
 pub fn reset_timer_slack() -> [u64; 2] {
-    // SAFETY: only asks.
-    let now = || unsafe { syscall!(nr::PRCTL, PR_GET_TIMERSLACK, 0, 0, 0, 0) } as u64;
-    let before = now();
+    let before = timer_slack();
     set_timer_slack(0);
-    [before, now()]
+    [before, timer_slack()]
+}
+
+/// The soft limit of a resource.
+///
+/// # Errors
+/// The host's.
+pub fn soft_limit(resource: u64) -> Result<u64, isize> {
+    let mut limit = [0u64; 2];
+    // SAFETY: the host fills `limit`.
+    match unsafe { syscall!(nr::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()) } {
+        0 => Ok(limit[0]),
+        error => Err(error),
+    }
 }
 
 /// This host thread's id.

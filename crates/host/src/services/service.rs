@@ -252,11 +252,15 @@ pub(crate) fn leave(k: &Process, set: u64) {
         // Whether it needs a service thread is decided before the thread returns to the program.
         alone::forget_told();
     }
-    let has_changed = service.left.swap(set, SeqCst) != set;
-    let change = if has_changed { service.changes.fetch_add(1, SeqCst) + 1 } else { service.changes.load(SeqCst) };
-    if has_changed && !service.call() || service.tid() == 0 || Carrier::me().gs.borrowed == SERVICE {
+    if service.left.swap(set, SeqCst) != set {
+        service.changes.fetch_add(1, SeqCst);
+        service.call();
+    }
+    if service.tid() == 0 || Carrier::me().gs.borrowed == SERVICE {
         return;
     }
+    // Later changes need not be waited for, but another thread may have made this one.
+    let change = service.changes.load(SeqCst);
     // Do not wait for signals that other threads take out of the set meanwhile.
     for round in 0.. {
         if set & service.left.load(SeqCst) == 0 || service.heeded.load(SeqCst) >= change {

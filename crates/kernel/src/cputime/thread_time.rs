@@ -72,11 +72,10 @@ impl ThreadTime {
     }
 }
 
-/// What of `extra` belongs to the time since a real-time thread woke up, for RLIMIT_RTTIME. Written at ticks by the
-/// thread's CPU.
+/// The part of `extra` since a real-time thread woke up, for RLIMIT_RTTIME. Written at ticks by the thread's CPU.
 #[derive(Debug)]
 pub(super) struct SinceWake {
-    /// What the thread had run in all when it woke up.
+    /// The scheduler's count of the thread when it woke up.
     woke_at: AtomicU64,
     /// `extra` at its last tick before that.
     at_wake: AtomicI64,

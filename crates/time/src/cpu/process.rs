@@ -173,7 +173,7 @@ impl ProcessCputime {
         self.floor.raise(self.slots.iter().fold(Nanos::ZERO, |sum, slot| sum + slot.clock.read(now)))
     }
 
-    /// What a program reads of one of the clocks: as [`Self::clock`], where that counts it.
+    /// One of the clocks as a program reads it: later readings of [`Self::clock`] are never lower.
     pub fn reading(&self, clock: CpuClock, now: Nanos) -> Nanos {
         match clock {
             CpuClock::Prof | CpuClock::Sched => self.clock(now),
