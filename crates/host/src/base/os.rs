@@ -550,14 +550,20 @@ pub(crate) fn status(fd: i32) -> Option<[u64; 18]> {
 /// The holder was probably preempted: back off exponentially up to 1 ms, fourfold every ten rounds. A thread that wakes
 /// up gets the processor at once, so dozens of host threads polling every 20 µs would keep the holder from running at
 /// all.
+///
+/// The host thread may have the program's timer slack, because a child inherits it or because it runs as a child. With a
+/// long one the host would never end the sleep.
 pub fn relax(round: u32) {
     match pause(round) {
         // SAFETY: has no effect on memory.
         Nanos::ZERO => unsafe { syscall!(nr::SCHED_YIELD) },
         pause => {
-            let pause = [0u64, pause.0];
+            let (pause, slack) = ([0u64, pause.0], timer_slack());
+            set_timer_slack(FINEST);
             // SAFETY: the host reads the time.
-            unsafe { syscall!(nr::NANOSLEEP, pause.as_ptr(), 0) }
+            let result = unsafe { syscall!(nr::NANOSLEEP, pause.as_ptr(), 0) };
+            set_timer_slack(slack);
+            result
         }
     };
 }
