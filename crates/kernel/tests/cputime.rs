@@ -2,8 +2,10 @@
 
 use crate::common::{World, err, word};
 use abi::{Errno, nr};
-use entresol_kernel::{Next, Trap};
+use entresol_kernel::{Next, Times, Trap};
 use ids::{CpuId, Nanos, ThreadIdx};
+use time::cpu::Usage;
+use time::cpu::limit::Rlimit;
 
 const MS: u64 = 1_000_000;
 const PROCESS: i32 = 2;
@@ -164,6 +166,17 @@ fn a_long_wait_asks_the_host_for_its_count() {
     assert_eq!(read(&mut w, main, PROCESS) - start, 12 * MS);
 }
 
+#[test]
+fn what_the_host_has_counted_at_the_takeover_is_not_counted_twice() {
+    let (mut w, main) = (World::new(1), ThreadIdx(0));
+    w.advance(3 * MS);
+    let usage = Usage { utime: Nanos(4 * MS), stime: Nanos(MS) };
+    let times = Times { usage, limit: Rlimit::NONE, rttime: Rlimit::NONE, itimers: None };
+    w.kernel.take_over_times(CpuId(0), main, times);
+    w.advance(MS);
+    assert_eq!([PROCESS, THREAD].map(|clock| read(&mut w, main, clock)), [6 * MS; 2]);
+}
+
 /// A clock that was read too high stands still until it is right, and so does the time left of a timer on it.
 #[test]
 fn the_time_left_of_an_interval_timer_does_not_grow() {
@@ -179,6 +192,25 @@ fn the_time_left_of_an_interval_timer_does_not_grow() {
         left = now;
     }
     assert!((993 * MS..=996 * MS).contains(&left), "{left} after 5 ms of 1 s");
+}
+
+/// Ticks sample user time between two comparisons with the host, which lower the precise time.
+#[test]
+fn user_time_never_exceeds_the_precise_time() {
+    const VIRT: i32 = -7;
+    const PROF: i32 = -8;
+    let (mut w, main, _) = alone();
+    w.spawn(main);
+    let mut user = 0;
+    for _ in 0..200 {
+        pass(&mut w, 9 * MS, MS / 10);
+        let by = w.on(0).unwrap();
+        let now = read(&mut w, by, VIRT);
+        let all = read(&mut w, by, PROF);
+        assert!(user <= now && now <= all, "{user} {now} {all}");
+        user = now;
+    }
+    assert!(user > 0);
 }
 
 /// The sum of what `getrusage(2)` says of the process.

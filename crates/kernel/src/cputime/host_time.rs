@@ -13,7 +13,8 @@
 //! | a long host call ends, another carrier takes over in the middle of one | always |
 //! | a thread leaves its CPU for a host call | after [`BURST`], or after [`COMPARED_FOR`] if nobody wants the CPU |
 //! | it returns, and its carrier has kept the CPU | after [`LONG_WAIT`], or if [`ASSUMED_MAX`] waits were only assumed |
-//! | a tick, a reading of a thread's own clock | after [`COMPARED_FOR`]; each tick while something is armed |
+//! | a tick | after [`COMPARED_FOR`]; always while something is armed |
+//! | a reading of a clock by a thread that it counts | after [`READ_FOR`] |
 //! | a reading, an exit after a wait that was only assumed | always |
 //! | a thread exits | after [`BURST`] |
 //!
@@ -37,6 +38,9 @@ use time::cpu::Mode;
 
 /// The interval between comparisons with the host's count, unless something is armed.
 const COMPARED_FOR: Nanos = Nanos::from_millis(10);
+
+/// The same for readings: a clock that was read too high would stand still until it is right.
+const READ_FOR: Nanos = Nanos::from_millis(1);
 
 /// For shorter bursts, asking the host does not pay: little can have been stolen.
 const BURST: Nanos = Nanos::from_micros(20);
@@ -280,6 +284,13 @@ impl<M: Machine> Kernel<M> {
         base.taken(over + before - ahead);
     }
 
+    /// Takes back all that was counted for `t`: the host has counted it, too, without what was stolen.
+    pub(super) fn forget_consumption(&self, cpu: CpuId, t: ThreadIdx) {
+        let now = self.now();
+        let counted = self.consumed(t, now).0 as i64;
+        self.bear(cpu, t, now, counted, counted);
+    }
+
     /// `t` has been chosen on a CPU that was idle.
     #[inline]
     pub(crate) fn bear_idle(&self, cpu: CpuId, t: ThreadIdx) {
@@ -294,7 +305,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn moment_of_reading(&self, cpu: CpuId, t: ThreadIdx) -> Nanos {
         let now = self.now();
         let base = &self.cpu(cpu).host_time;
-        if base.has_assumed() || base.since(self.cputime.cpu.on(cpu, now)) >= COMPARED_FOR {
+        if base.has_assumed() || base.since(self.cputime.cpu.on(cpu, now)) >= READ_FOR {
             return self.compare_with_host(cpu, t);
         }
         now

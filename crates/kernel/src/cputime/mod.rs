@@ -302,6 +302,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The process takes over what the host has counted and armed for it. `t` is its only thread.
     pub fn take_over_times(&self, cpu: CpuId, t: ThreadIdx, times: Times) {
+        self.forget_consumption(cpu, t);
         self.charge(cpu, t, times.usage.utime, Mode::User);
         self.charge(cpu, t, times.usage.stime, Mode::System);
         self.know_carrier(cpu, self.now());

@@ -35,12 +35,13 @@ impl SleepClock {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The reading of a clock.
+    /// The reading of a clock. User time was sampled before the last comparison with the host, so it may exceed what is
+    /// left of the precise time.
     pub(crate) fn read_clock(&self, clock: SleepClock) -> Nanos {
         match (clock.thread, clock.clock) {
-            (Some(t), CpuClock::Virt) => self.thread_sample(t).utime,
+            (Some(t), CpuClock::Virt) => self.thread_sample(t).utime.min(self.thread_clock(t)),
             (Some(t), _) => self.thread_clock(t),
-            (None, CpuClock::Virt) => self.cputime.cpu.sample(self.now()).utime,
+            (None, CpuClock::Virt) => self.cputime.cpu.sample(self.now()).utime.min(self.process_clock()),
             (None, _) => self.process_clock(),
         }
     }
