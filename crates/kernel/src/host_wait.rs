@@ -6,7 +6,7 @@
 use crate::machine::{Call, Machine};
 use crate::trap::{Next, Wanted, ends_in_time};
 use crate::wait::Wait;
-use crate::{Kernel, cpu};
+use crate::{Kernel, Thread, cpu};
 use abi::{Errno, nr};
 use ids::{CpuId, Nanos, ThreadIdx};
 use sched::Prev;
@@ -118,8 +118,9 @@ impl<M: Machine> Kernel<M> {
 
     /// Stores the result of a host call, so that the thread can continue.
     pub(crate) fn host_result(&self, from: CpuId, t: ThreadIdx, result: isize) {
-        self.thread(t).parked.is_back(&self.parked);
-        let wait = &self.thread(t).wait;
+        let Thread { wait, parked, .. } = self.thread(t);
+        parked.is_back(&self.parked);
+        parked.lasting.is_over(|| self.now().since(Nanos(wait.b.load(Relaxed))));
         wait.value.store(result as i64, Relaxed);
         wait.set_done();
         self.wake(from, t);

@@ -57,6 +57,7 @@ pub mod futex;
 mod habit;
 pub mod hint;
 mod host_wait;
+pub mod lasting;
 pub mod limits;
 pub mod machine;
 pub mod parked;

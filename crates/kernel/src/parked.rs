@@ -2,6 +2,7 @@
 //! calls when they are chosen ([`Personality::resumes`](crate::Personality::resumes)).
 
 use crate::habit::Habit;
+use crate::lasting::Lasting;
 use ids::{CpuId, Nanos};
 use sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
@@ -134,6 +135,8 @@ pub struct ThreadParked {
     direct: AtomicU8,
     /// Whether its next call can be expected to wait.
     pub habit: Habit,
+    /// Whether its calls wait for a disk.
+    pub lasting: Lasting,
 }
 
 impl ThreadParked {

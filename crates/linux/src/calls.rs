@@ -202,7 +202,7 @@ impl<M: Host> Linux<'_, M> {
         if kinds::may_wait(call.nr) {
             self.try_host(cpu, call)
         } else if kinds::may_last(call.nr) {
-            Out::Inline(*call)
+            self.lasting(self.current(cpu), call)
         } else {
             self.host_at_once(call)
         }

@@ -136,7 +136,7 @@ impl<M: Host> Linux<'_, M> {
                 self.thread(t).parked.habit.did_not_wait(call);
                 answered(call, self.owed_at_end(call.nr, || call.args[0], result))
             }
-            Tried::Inline => Out::Inline(*call),
+            Tried::Inline => self.lasting(t, call),
             Tried::MustWait => Out::Host(*call, 0),
             Tried::WouldWait => self.descriptor_wait(cpu, t, *call, 0),
             Tried::Refused | Tried::Unready => {
@@ -199,6 +199,7 @@ impl<M: Host> Linux<'_, M> {
                 File::OnDisk | File::Empty => Tried::Inline,
                 File::Endless => Tried::MustWait,
             },
+            nr::PREADV | nr::PWRITEV | nr::PREADV2 | nr::PWRITEV2 if self.file_of(a[0]).is_on_disk() => Tried::Inline,
             nr::WRITEV | nr::SENDMSG => self.try_pieces(call),
             // Urgent data that has not arrived yet is EAGAIN even for a call that may wait (`tcp_recv_urg`).
             nr::RECVFROM if a[3] & MSG_OOB != 0 => Tried::MustWait,
@@ -241,7 +242,8 @@ impl<M: Host> Linux<'_, M> {
                 Tried::AtTerminal(Signal::TTOU, out)
             }
             nr::IOCTL => Tried::Inline,
-            nr::CLOSE | nr::SHUTDOWN => Tried::Inline,
+            nr::CLOSE | nr::SHUTDOWN | nr::FSYNC | nr::FDATASYNC | nr::SYNC | nr::SYNCFS | nr::MSYNC => Tried::Inline,
+            nr::COPY_FILE_RANGE | nr::SENDFILE | nr::SPLICE if self.moves_without_waiting(call) => Tried::Inline,
             nr::OPEN | nr::OPENAT => self.try_open(call),
             nr::GETRANDOM => match self.or_wait(Call { nr: call.nr, args: with(a, 2, a[2] | GRND_NONBLOCK) }) {
                 Tried::Done(got @ 1..) => self.random_in_part(call, got),

@@ -42,6 +42,7 @@ mod host_times;
 mod inherit;
 mod io_priority;
 mod kinds;
+mod lasting;
 pub mod left;
 mod lent;
 mod machine;

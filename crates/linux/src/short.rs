@@ -201,11 +201,14 @@ impl<M: Host> Linux<'_, M> {
         Tried::RestInHost(got, Call { nr: call.nr, args })
     }
 
-    /// The rest of a read that the carrier has made with tick and kick unblocked, if one of them has cut it short.
+    /// The rest of a call that the carrier has made with tick and kick unblocked, if one of them may have cut it short.
     pub(crate) fn rest_of_disturbed(&self, call: &Call, got: isize) -> Option<Call> {
         let reads = matches!(call.nr, nr::READ | nr::PREAD64);
         let short = reads && got > 0 && (got as u64) < call.args[2].min(MAX_RW_COUNT);
-        (short && self.file_of(call.args[0]) == File::Endless).then(|| rest_of_read(call, got))
+        if short && self.file_of(call.args[0]) == File::Endless {
+            return Some(rest_of_read(call, got));
+        }
+        self.rest_of_copy(call, got)
     }
 }
 

@@ -42,7 +42,7 @@ impl<M: Host> Linux<'_, M> {
     /// while it waits may not: they would be handled, and it would wait for them.
     pub fn may_start_over(&self, t: ThreadIdx, call: &Call) -> bool {
         let takes = matches!(call.nr, nr::POLL | nr::EPOLL_WAIT) || takes_what_has_come(call);
-        takes && self.thread(t).parked.begins_in_host()
+        takes && self.thread(t).parked.begins_in_host() || self.waits_for_disk_only(call)
     }
 
     /// The first host call of a call that was expected to wait has returned EAGAIN: the next call looks at the flag.

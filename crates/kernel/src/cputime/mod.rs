@@ -238,17 +238,18 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn end_inline(&self, cpu: CpuId, t: ThreadIdx) {
         let now = self.now();
         let took = now - Nanos(self.thread(t).time.since.load(Relaxed));
-        if took > SHORT_CALL {
-            self.end_long_inline(cpu, t, now, took);
-        }
+        let waited = if took > SHORT_CALL { self.end_long_inline(cpu, t, now, took) } else { Nanos::ZERO };
+        self.thread(t).parked.lasting.is_over(|| waited);
     }
 
+    /// Returns how long the call has waited: what the host did not count of it.
     #[cold]
-    fn end_long_inline(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, took: Nanos) {
+    fn end_long_inline(&self, cpu: CpuId, t: ThreadIdx, now: Nanos, took: Nanos) -> Nanos {
         let before = self.consumed(t, now) - took;
         let now = self.compare_with_host(cpu, t);
         let span = self.consumed(t, now) - before;
         self.cputime.cpu.attribute(cpu, &self.thread(t).time.cpu, span, Mode::System);
+        took.since(span)
     }
 
     /// The calling carrier makes the host call of `t`, which it has not run before.
