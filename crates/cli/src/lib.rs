@@ -98,7 +98,13 @@ fn perform(task: Task) -> anyhow::Result<i32> {
 
 /// Prints clap's message. A mistake in the options of `run` must not look like the program's own status 2.
 fn usage(error: &clap::Error) -> i32 {
-    let _ = error.print();
+    let printed = error.print();
+    if let Err(why) = printed
+        && !error.use_stderr()
+    {
+        style::complain(&format!("cannot write the answer: {why}"));
+        return 1;
+    }
     let asked_for_run = std::env::args_os()
         .nth(1)
         .is_some_and(|task| ["run", "profile", "proc", "chaos"].iter().any(|name| task == *name));

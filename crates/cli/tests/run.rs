@@ -213,6 +213,9 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         (&["sim", "sweep", "--seeds", "0..1"], 2),
         (&["completions", "bash"], 1),
         (&["ps"], 1),
+        (&["help"], 1),
+        (&["--version"], 1),
+        (&["run", "--help"], 1),
     ];
     for (arguments, status) in commands {
         let answer = output(entresol(arguments).stdout(full()));

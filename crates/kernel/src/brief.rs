@@ -164,10 +164,10 @@ impl<'k, M: Machine> Here<'k, M> {
         let t = self.current();
         Some(match self.k.futex_at_once(self.id, t, call)? {
             Out::Done(result) => self.done(t, result).unwrap_or(Chosen::GiveUp(t)),
-            // The two checks of the hint are those of `block`.
+            // These checks are those of `block`.
             Out::Blocked => {
                 let thread = self.k.thread(t);
-                if thread.hint.load(Acquire) != 0 {
+                if thread.hint.load(Acquire) != 0 || self.k.cputime.is_armed() {
                     return Some(Chosen::Block(t));
                 }
                 match self.choose(Prev::Block) {

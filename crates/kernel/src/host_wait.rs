@@ -34,6 +34,9 @@ impl<M: Machine> Kernel<M> {
     /// Returns when the CPU is wanted. If the wait does not `end_in_time`, a CPU with a timeout is wanted at once.
     fn leave_until(&self, cpu: CpuId, t: ThreadIdx, done: isize, end_in_time: bool) -> Wanted {
         cpu::bump(&self.cpu(cpu).count.waited);
+        if self.cputime.is_armed() {
+            self.expire_before_wait(cpu, t);
+        }
         self.begin_wait(t, Wait::Host);
         self.thread(t).wait.a.store(done as u64, Relaxed);
         let now = self.now();

@@ -209,6 +209,9 @@ impl<M: Machine> Kernel<M> {
     /// The current thread waits.
     #[inline(never)]
     pub(crate) fn block(&self, cpu: CpuId, t: ThreadIdx) -> Next {
+        if self.cputime.is_armed() {
+            self.expire_before_wait(cpu, t);
+        }
         // A thread with a signal does not wait at all, and keeps its place in the queue (`signal_pending_state` in
         // `__schedule`).
         self.recheck_signals(cpu, t);

@@ -122,6 +122,24 @@ fn a_cpu_timer_expires_by_what_is_consumed_and_counts_its_periods() {
     assert_eq!(take_alarm(&mut w, t[0]), None);
 }
 
+/// The tick that a burst sets comes when the burst is over.
+#[test]
+fn a_thread_that_runs_in_short_bursts_is_told_when_it_leaves_the_cpu() {
+    let (mut w, t) = World::with_threads(1);
+    block(&mut w, t[0], 14);
+    assert_eq!(w.call(t[0], nr::TIMER_CREATE, [3, 0, word(20), 0, 0, 0]), Some(0));
+    let id = w.peek(word(20));
+    set(&mut w, t[0], id, 0, 2 * MS, 0);
+    let burst = |w: &mut World| {
+        w.advance(300_000);
+        let request = w.timespec(3 * MS);
+        assert_eq!(w.call(t[0], nr::NANOSLEEP, [request, 0, 0, 0, 0, 0]), None);
+        w.advance(3 * MS);
+        take_alarm(w, t[0]).is_some()
+    };
+    assert_eq!((0..20).take_while(|_| !burst(&mut w)).count(), 6);
+}
+
 /// As Linux's `check signal distribution`: whoever consumes the time is told of it, not the main thread that sleeps, though
 /// the CPU that it has left gets a tick that was set before, and finds the expiry first.
 #[test]

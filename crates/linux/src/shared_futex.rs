@@ -23,17 +23,14 @@ use kernel::trap::Out;
 // Values of [`Out::Host`] in place of a completed part.
 // The wait for a PI lock: when it ends, the lock is tried again.
 const TRY_AGAIN: isize = -1;
-/// Like [`TRY_AGAIN`], but the timeout is the program's.
-const TRY_AGAIN_UNTIL: isize = -2;
 /// A plain wait with our own timeout, to check the owner.
-const LOOK_AGAIN: isize = -3;
+const LOOK_AGAIN: isize = -2;
 
 /// The result at the end of such a wait.
 pub(crate) fn shared_wait_ended(kind: isize, result: isize) -> isize {
     let is = |e: Errno| result == e.to_ret();
     let again = match kind {
         TRY_AGAIN => result == 0 || is(Errno::EAGAIN) || is(Errno::EINTR) || is(Errno::ETIMEDOUT),
-        TRY_AGAIN_UNTIL => result == 0 || is(Errno::EAGAIN) || is(Errno::EINTR),
         _ => is(Errno::ETIMEDOUT),
     };
     match again {
@@ -95,7 +92,7 @@ impl<M: Host> Linux<'_, M> {
         let [addr, op, _, timeout, ..] = call.args;
         let op = op as u32;
         let cmd = op & FUTEX_CMD_MASK;
-        self.futex_deadline(cmd, op, timeout)?;
+        let deadline = self.futex_deadline(cmd, op, timeout)?;
         if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
@@ -112,20 +109,28 @@ impl<M: Host> Linux<'_, M> {
                 }
                 continue;
             }
+            if self.m.is_gone(owner) {
+                // The host marks a word only for an owner whose robust list has it, and refuses others
+                // (`handle_exit_race`).
+                if self.pending_robust(t) != Some(addr) {
+                    return Err(Errno::ESRCH);
+                }
+                let _ = self.cas_u32(addr, word, word & FUTEX_WAITERS | FUTEX_OWNER_DIED)?;
+                continue;
+            }
             if only_try {
                 return Err(Errno::EAGAIN);
             }
             let marked = word | FUTEX_WAITERS;
-            if self.cas_u32(addr, word, marked)? != word || self.bury_owner(addr, marked) {
+            if self.cas_u32(addr, word, marked)? != word {
                 continue;
             }
-            if timeout == 0 {
-                return Ok(Out::Host(wait_a_while(addr, marked), TRY_AGAIN));
-            }
-            let realtime = cmd == FUTEX_LOCK_PI || op & FUTEX_CLOCK_REALTIME != 0;
-            let op = FUTEX_WAIT_BITSET | if realtime { FUTEX_CLOCK_REALTIME } else { 0 };
-            let args = [addr, u64::from(op), u64::from(marked), timeout, 0, u64::from(FUTEX_BITSET_MATCH_ANY)];
-            return Ok(Out::Host(Call { nr: nr::FUTEX, args }, TRY_AGAIN_UNTIL));
+            return match deadline.map(|deadline| deadline.at.since(self.clock(deadline.clock))) {
+                Some(Nanos::ZERO) => Err(Errno::ETIMEDOUT),
+                // At its own deadline, the owner is checked once more.
+                Some(left) if left <= LOOK => Ok(Out::Host(wait_until(call, marked), TRY_AGAIN)),
+                _ => Ok(Out::Host(wait_a_while(addr, marked), TRY_AGAIN)),
+            };
         }
         // Others keep writing to the word: the thread tries again.
         Ok(self.start_over(t))
@@ -164,6 +169,16 @@ impl<M: Host> Linux<'_, M> {
         let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
         self.m.is_gone(word & FUTEX_TID_MASK) && self.cas_u32(addr, word, dead) == Ok(word)
     }
+}
+
+/// The wait for a PI lock whose word is `marked`, until the deadline of its call.
+fn wait_until(call: &Call, marked: u32) -> Call {
+    let [addr, op, _, timeout, ..] = call.args;
+    let op = op as u32;
+    let realtime = op & FUTEX_CMD_MASK == FUTEX_LOCK_PI || op & FUTEX_CLOCK_REALTIME != 0;
+    let op = FUTEX_WAIT_BITSET | if realtime { FUTEX_CLOCK_REALTIME } else { 0 };
+    let args = [addr, u64::from(op), u64::from(marked), timeout, 0, u64::from(FUTEX_BITSET_MATCH_ANY)];
+    Call { nr: nr::FUTEX, args }
 }
 
 fn wait_a_while(addr: u64, value: u32) -> Call {

@@ -86,6 +86,9 @@ static void *take(void *argument) {
   return argument;
 }
 
+/* Whether the owner stays a zombie until its lock is had. */
+static bool stays;
+
 /* The owner's process is killed while others wait for it. One of them hears of it. */
 static void owner_is_killed(int protocol, void *(*own)(void *), bool in_thread) {
   wanted = mutexes(1, protocol, PTHREAD_MUTEX_ROBUST);
@@ -100,8 +103,9 @@ static void owner_is_killed(int protocol, void *(*own)(void *), bool in_thread) 
   for (int i = 0; i < 3; i++) threads[i] = start(take, NULL);
   settle();
   kill(child, SIGKILL);
-  wait_for(child);
+  if (!stays) wait_for(child);
   for (int i = 0; i < 3; i++) finish(threads[i]);
+  if (stays) wait_for(child);
   say("got %d", got);
 }
 
@@ -115,6 +119,19 @@ CASE(killed_thread_by_realtime) {
 CASE(killed_thread_by_monotonic) {
   by = CLOCK_MONOTONIC;
   owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, true);
+  by = -1;
+}
+CASE(zombie) {
+  stays = true;
+  owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, false);
+  owner_is_killed(PTHREAD_PRIO_NONE, lock_and_stay, true);
+  owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, false);
+  owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, true);
+  stays = false;
+}
+CASE(killed_thread_with_inheritance_by_realtime) {
+  by = CLOCK_REALTIME;
+  owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, true);
   by = -1;
 }
 CASE(killed_with_inheritance) { owner_is_killed(PTHREAD_PRIO_INHERIT, lock_and_stay, false); }
@@ -141,6 +158,20 @@ static void owner_ends(int protocol) {
 
 CASE(thread_ends) { owner_ends(PTHREAD_PRIO_NONE); }
 CASE(thread_ends_with_inheritance) { owner_ends(PTHREAD_PRIO_INHERIT); }
+
+/* Nobody is told of the end of an owner whose lock is not robust. */
+CASE(not_robust) {
+  pthread_mutex_t *mutex = mutexes(1, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);
+  pid_t child = fork();
+  if (child == 0) {
+    lock_and_go(mutex);
+    _exit(0);
+  }
+  wait_for(child);
+  say("try %s", errname(pthread_mutex_trylock(mutex)));
+  struct timespec until = timespec_of(now_ns(CLOCK_REALTIME) + 50000000);
+  say("timed %s", errname(pthread_mutex_timedlock(mutex, &until)));
+}
 
 CASE(answers) {
   pthread_mutex_t *mutex = mutexes(1, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);

@@ -8,9 +8,12 @@
 //! may be truncated and the file system may be full.
 
 use crate::base::os::{self, nr};
+use crate::base::report::Text;
+use crate::base::task;
 use abi::Errno;
 use abi::args::{MAP_SHARED, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, PROT_READ, PROT_READ_WRITE};
 use arch::{syscall, user};
+use core::fmt::Write;
 use ids::Tid;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
@@ -71,9 +74,9 @@ impl IdsFile {
     /// Whether the process that has that thread is known to be gone.
     pub fn is_gone(&self, tid: u32, uid: u32) -> bool {
         if !Tid(tid as i32).is_ours() {
-            return is_dead(tid);
+            return has_ended(tid);
         }
-        self.owner(tid, uid).is_some_and(is_dead)
+        self.owner(tid, uid).is_some_and(has_ended)
     }
 
     /// The process that has taken this id; `None` if it is not known.
@@ -111,6 +114,33 @@ fn nth_unlisted(pid: u32, nth: u32) -> u32 {
 fn is_dead(pid: u32) -> bool {
     // SAFETY: signal 0 only asks.
     pid != 0 && unsafe { syscall!(nr::KILL, pid, 0) } == Errno::ESRCH.to_ret()
+}
+
+/// Whether the process has ended, even if its parent has not waited for it yet.
+fn has_ended(pid: u32) -> bool {
+    is_dead(pid) || has_no_memory(pid) && is_zombie(pid)
+}
+
+/// Whether the process's main thread has ended, or the host does not say. One host call.
+fn has_no_memory(pid: u32) -> bool {
+    let mut path = Text::<32>::default();
+    let _ = write!(path, "/proc/{pid}/exe\0");
+    // SAFETY: the buffer is ours; one byte of the name is enough.
+    let got = unsafe { syscall!(nr::READLINK, path.as_bytes().as_ptr(), [0u8; 1].as_mut_ptr(), 1) };
+    got == Errno::ENOENT.to_ret()
+}
+
+/// Whether the process waits for its parent. A main thread that has ended while others live is a zombie, too.
+fn is_zombie(pid: u32) -> bool {
+    const THREADS: usize = 17;
+    let mut path = Text::<32>::default();
+    let _ = write!(path, "/proc/{pid}/stat\0");
+    let mut bytes = [0; 512];
+    let fields = task::after_name(os::read_file(path.as_bytes(), &mut bytes));
+    let mut fields = fields.unwrap_or_default().split_ascii_whitespace();
+    let state = fields.next();
+    let threads = fields.nth(THREADS - 1).and_then(|threads| threads.parse().ok());
+    matches!(state, Some("Z" | "X")) && threads.unwrap_or(0) <= 1
 }
 
 /// The address in the file of the process that has taken the block.

@@ -57,6 +57,22 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// The current thread is about to wait: expires timers of its own. The tick that a short burst sets comes after its
+    /// end, and would never find the thread.
+    #[cold]
+    pub(crate) fn expire_before_wait(&self, cpu: CpuId, t: ThreadIdx) {
+        let clock = &self.thread(t).time.cpu;
+        if clock.expiry.is_empty() {
+            return;
+        }
+        let now = self.now();
+        self.follow(t, now);
+        if clock.expiry.is_due(&clock.sample(now)) {
+            let now = self.compare_with_host(cpu, t);
+            self.expire_timers_of(cpu, t, now);
+        }
+    }
+
     fn expire_timers_of(&self, cpu: CpuId, t: ThreadIdx, now: Nanos) {
         let clock = &self.thread(t).time.cpu;
         let due = !clock.expiry.is_empty() && clock.expiry.is_due(&clock.sample(now));

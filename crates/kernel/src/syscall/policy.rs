@@ -244,7 +244,12 @@ fn attr_from(raw: &SchedAttr, old: &Attr) -> Result<Attr, Errno> {
         period: Nanos(raw.period),
     });
     let nice = if policy.is_fair() { Nice::clamp_from(raw.nice) } else { old.nice };
-    let slice = if policy.is_fair() { Nanos(raw.runtime) } else { Nanos::ZERO };
+    // A thread of SCHED_IDLE keeps its slice (`__setscheduler_params`).
+    let slice = match policy {
+        Policy::Other | Policy::Batch => Nanos(raw.runtime),
+        Policy::Idle => old.slice,
+        _ => Nanos::ZERO,
+    };
     Ok(Attr { policy, nice, rt: priority, reset_on_fork, slice, deadline })
 }
 
