@@ -198,6 +198,32 @@ fn the_functions_are_shown_in_which_threads_wait() {
     program.end();
 }
 
+/// A signal that a program sends itself leaves a core file with the program's frames, not with the image's.
+#[test]
+fn a_core_file_shows_where_the_program_was() {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_err() || pattern.contains(['|', '/', '%'])
+    {
+        eprintln!("skipped: needs gdb (Debian package gdb), and core files in the working directory");
+        return;
+    }
+    let room = Room::new();
+    let folder = tempfile::tempdir().unwrap();
+    for signal in ["ABRT", "QUIT"] {
+        let script = format!("ulimit -c unlimited; exec \"$0\" run -- sh -c 'kill -{signal} $$'");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_entresol")]).current_dir(folder.path());
+        let _ = shell.env("XDG_RUNTIME_DIR", room.0.path()).status().unwrap();
+        let core = fs::read_dir(folder.path()).unwrap().next().expect("a core file").unwrap().path();
+        let gdb = Command::new("gdb").args(["-nx", "-batch", "-ex", "bt", "/bin/sh"]).arg(&core).output().unwrap();
+        let stack = String::from_utf8_lossy(&gdb.stdout);
+        let frames: Vec<_> = stack.lines().filter(|line| line.starts_with('#')).collect();
+        assert!(frames.iter().any(|frame| frame.contains("kill")), "{signal}: {stack}");
+        assert!(frames.iter().all(|frame| !frame.contains("entresol")), "{signal}: {stack}");
+        fs::remove_file(core).unwrap();
+    }
+}
+
 #[test]
 fn gdb_shows_the_functions_in_which_threads_wait() {
     if Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_err() {

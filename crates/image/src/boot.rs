@@ -239,6 +239,7 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
                     // The program's own list moves down over our path.
                     let list = (*from).cast_mut().add(door.len());
                     core::ptr::copy(list.add(image.len() + 1), list, rest.len());
+                    list.add(rest.len()).write_bytes(0, image.len());
                     true
                 }
                 Some(_) => false,
@@ -248,6 +249,10 @@ unsafe fn hide(envp: *const *const c_char, door: &[u8], options: &Options<'_>) {
                         && own_tunables(*from, entry, options.reserve)
                 }
             };
+            // `/proc/PID/environ` shows the memory. A loaded program's name stays in use.
+            if !keep && !entry.starts_with(FILE) && !entry.starts_with(restart::TUNABLES) {
+                (*from).cast_mut().write_bytes(0, entry.len());
+            }
             if keep {
                 *to = *from;
                 to = to.add(1);

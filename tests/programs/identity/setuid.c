@@ -114,6 +114,32 @@ static void drop_everything(void) {
 
 CASE(drop) { in_child("child", drop_everything); }
 
+static void *end_at_once(void *unused) { return unused; }
+
+/* What `status` says right after the ids have changed. */
+static void read_at_once(void) {
+  pthread_t threads[THREADS];
+  begin(threads);
+  int odd = 0;
+  char path[64], line[256], wanted[64];
+  for (int i = 0; i < 200; i++) {
+    finish(start(end_at_once, NULL));
+    need(setresuid(0, i % 2, 0) == 0);
+    snprintf(wanted, sizeof wanted, "Uid:\t0\t%d\t0\t%d\n", i % 2, i % 2);
+    snprintf(path, sizeof path, i % 4 < 2 ? "/proc/self/status" : "/proc/self/task/%d/status", getpid());
+    FILE *file = fopen(path, "r");
+    need(file);
+    while (fgets(line, sizeof line, file) && strncmp(line, "Uid:", 4) != 0) {}
+    odd += strcmp(line, wanted) != 0;
+    fclose(file);
+  }
+  need(setresuid(0, 0, 0) == 0);
+  say("%d odd", odd);
+  say("threads with others: %d", end(threads, 0, 0));
+}
+
+CASE(status_at_once) { in_child("child", read_at_once); }
+
 /* Effective ids can come back. */
 static void forth_and_back(void) {
   pthread_t threads[THREADS];

@@ -285,3 +285,20 @@ CASE(not_dumpable) {
   need(stat("/proc/thread-self/stat", &st) == 0);
   say("file own %d", st.st_uid == geteuid());
 }
+
+/* Every variable in `environ` is one that the program has been given. */
+CASE(environment) {
+  static char text[1 << 20];
+  int fd = open("/proc/self/environ", O_RDONLY);
+  ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1), known = 0, foreign = 0;
+  need(len > 0);
+  close(fd);
+  for (char *at = text; at < text + len; at += strlen(at) + 1) {
+    bool found = *at == 0;
+    for (char **given = environ; *given && !found; given++) found = strcmp(at, *given) == 0;
+    known += found && *at;
+    foreign += !found;
+  }
+  for (char **given = environ; *given; given++) known--;
+  say("missing %zd, foreign %zd", -known, foreign);
+}

@@ -8,7 +8,6 @@ use crate::process::{Process, states};
 use abi::SigInfo;
 use arch::base;
 use ids::ThreadIdx;
-use kernel::Raise;
 
 /// Ends the process.
 pub(crate) fn exit(k: &Process, status: i32) -> ! {
@@ -24,27 +23,21 @@ pub(crate) fn sum_up(k: &Process) {
     (k.m.settings.hooks.at_exit)(k);
 }
 
-/// Has the host perform the signal's default action on the process.
-pub(crate) fn suffer(k: &Process, signal: i32, action: Raise) {
-    if action == Raise::Terminate {
-        leave_nothing(k);
-    }
-    let before = os::suffer(signal);
-    // Only a stop returns, when the process continues.
-    if action != Raise::Terminate
-        && let Some(before) = before
-    {
+/// Has the host stop the process. Returns when it continues.
+pub(crate) fn stop(signal: i32) {
+    if let Some(before) = os::suffer(signal) {
         report::sigaction(signal, Some(&before));
     }
 }
 
-/// Ends the process by a fault of its current thread `t`. A core dump and a debugger find the program's registers at the
-/// instruction that faulted. It is not executed again: where it faulted, something may be mapped by now, by another thread or
-/// by the image.
+/// Ends the process by a signal of its current thread `t`. A core dump and a debugger find the program's registers: those
+/// at the instruction that faulted, or behind the call in which the signal came. An instruction that faulted is not
+/// executed again: something may be mapped there by now, by another thread or by the image.
 pub(crate) fn fall(k: &Process, t: ThreadIdx, info: &SigInfo) -> ! {
     leave_nothing(k);
     let signal = info.signo();
-    report::sigaction(signal, Some(&HostAction::default()));
+    // SIGKILL has no action that could be changed.
+    let _ = os::try_sigaction(signal, Some(&HostAction::default()));
     // The host delivers it before all others that are pending (`dequeue_synchronous_signal`).
     let mask = os::sigprocmask(0, 1 << (signal - 1));
     if os::queue_info(os::getpid(), os::gettid(), &info.to_bytes()) < 0 {

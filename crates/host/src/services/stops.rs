@@ -16,8 +16,8 @@ use crate::base::{dispositions, os, report, task};
 use crate::process::Process;
 use crate::process::end;
 use abi::{SigInfo, Signal};
+use kernel::Machine;
 use kernel::machine::Received;
-use kernel::{Machine, Raise};
 use linux::left;
 use sync::atomic::{AtomicI32, Ordering::*};
 
@@ -51,7 +51,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     let asked = &k.m.service.stop;
     if is_traced() {
         // A tracer waits for a stop of this host thread.
-        end::suffer(k, signal, Raise::Stop { continued });
+        end::stop(signal);
         return k.m.receive(Received::All);
     }
     let word = u64::from(continued) << 32 | signal as u64;
@@ -67,7 +67,7 @@ pub(crate) fn ask(k: &Process, signal: i32, continued: u32) {
     }
     if !k.m.service.call() {
         asked.store(0, Release);
-        end::suffer(k, signal, Raise::Stop { continued });
+        end::stop(signal);
         return k.m.receive(Received::All);
     }
     for round in 0.. {
@@ -154,7 +154,7 @@ pub(crate) fn serve(k: &Process, left: u64) {
             // SIGCONT is pending. The service thread takes it next, and the stop is void then.
             return;
         }
-        end::suffer(k, signal, Raise::Stop { continued });
+        end::stop(signal);
     }
     asked.store(0, Release);
 }

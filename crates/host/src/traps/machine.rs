@@ -309,17 +309,13 @@ impl Machine for Host {
         if why == Raise::Terminate && !fault && stops::may_survive(self.pid) {
             return stops::survive(Carrier::my_process(), info);
         }
-        if why == Raise::Terminate {
-            end::sum_up(Carrier::my_process());
+        let k = Carrier::my_process();
+        if let Raise::Stop { continued } = why {
+            stops::ask(k, signal, continued);
+            return true;
         }
-        if fault && why == Raise::Terminate {
-            end::fall(Carrier::my_process(), t, info);
-        }
-        match why {
-            Raise::Stop { continued } => stops::ask(Carrier::my_process(), signal, continued),
-            _ => end::suffer(Carrier::my_process(), signal, why),
-        }
-        true
+        end::sum_up(k);
+        end::fall(k, t, info)
     }
 
     fn identity(&self, t: ThreadIdx) -> u32 {

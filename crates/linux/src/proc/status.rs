@@ -30,7 +30,7 @@ impl<M: Host> Linux<'_, M> {
     #[cold]
     #[inline(never)]
     fn ask_for_status(&self, now: Nanos, changes: u64) -> Vec<u8> {
-        let text = self.read_host_file(c"/proc/self/status");
+        let text = self.read_host_file(c"/proc/thread-self/status");
         if text.len() <= LEN_MAX {
             let mut bytes = [[0; 8]; 1 + LEN_MAX / 8];
             bytes[0] = (text.len() as u64).to_le_bytes();
