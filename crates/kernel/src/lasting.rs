@@ -8,7 +8,7 @@
 use ids::Nanos;
 use sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// What leaving a CPU costs: another host thread is woken, and the thread becomes runnable again afterwards.
+/// The cost of leaving a CPU: another host thread is woken, and the thread becomes runnable again afterwards.
 const WORTH_LEAVING: Nanos = Nanos::from_micros(15);
 /// A longer wait counts like this one, so that a few quick calls outweigh it.
 const MOST: Nanos = Nanos::from_micros(200);

@@ -3,6 +3,7 @@
 mod common;
 
 mod arrivals;
+mod cpu_sleep;
 mod cputime;
 mod describe;
 mod first_timer;

@@ -1,4 +1,4 @@
-//! CPU time: clocks, interval timers, RLIMIT_CPU, sleeps, in time that is told to go on.
+//! CPU time: clocks, interval timers, RLIMIT_CPU, in time that is told to go on.
 
 use crate::common::{World, err, word};
 use abi::{Errno, nr};
@@ -8,7 +8,7 @@ use time::cpu::Usage;
 use time::cpu::limit::Rlimit;
 
 const MS: u64 = 1_000_000;
-const PROCESS: i32 = 2;
+pub(crate) const PROCESS: i32 = 2;
 const THREAD: i32 = 3;
 const SIGPROF: u64 = 27;
 const SIGVTALRM: u64 = 26;
@@ -16,11 +16,13 @@ const SIGXCPU: u64 = 24;
 const ITIMER_VIRTUAL: u64 = 1;
 const ITIMER_PROF: u64 = 2;
 
-fn clock_of(w: &World, t: ThreadIdx) -> i32 {
+/// The id of the thread's clock of CPU time.
+pub(crate) fn clock_of(w: &World, t: ThreadIdx) -> i32 {
     !(w.tid(t) as i32) << 3 | 6
 }
 
-fn read(w: &mut World, by: ThreadIdx, clock: i32) -> u64 {
+/// The reading of a clock, in nanoseconds.
+pub(crate) fn read(w: &mut World, by: ThreadIdx, clock: i32) -> u64 {
     assert_eq!(w.call(by, nr::CLOCK_GETTIME, [clock as u32 as u64, word(9), 0, 0, 0, 0]), Some(0));
     u64::from(w.peek(word(9))) * 1000 * MS + u64::from(w.peek(word(9) + 8))
 }
@@ -37,11 +39,6 @@ fn set_limit(w: &mut World, by: ThreadIdx, soft: u64, hard: u64) {
     w.poke_u64(word(12), soft);
     w.poke_u64(word(12) + 8, hard);
     assert_eq!(w.call(by, nr::PRLIMIT64, [0, 0, word(12), 0, 0, 0]), Some(0));
-}
-
-fn sleep(w: &mut World, t: ThreadIdx, clock: i32, span: u64) -> Option<isize> {
-    let request = w.timespec(span);
-    w.call(t, nr::CLOCK_NANOSLEEP, [clock as u32 as u64, 0, request, word(14), 0, 0])
 }
 
 /// The CPU goes on with who is next while another carrier makes the call, which begins later there.
@@ -536,48 +533,6 @@ fn the_time_that_a_carrier_was_kept_waiting_expires_no_timer() {
     assert_eq!(w.handled.len(), 1, "195 of 201 ms");
     w.advance(6 * MS);
     assert_eq!(w.handled.len(), 2);
-}
-
-#[test]
-fn a_sleep_on_cpu_time_ends_by_what_others_consume() {
-    let (mut w, t) = World::with_threads(2);
-    for clock in [PROCESS, clock_of(&w, t[0])] {
-        let before = read(&mut w, t[0], clock);
-        assert_eq!(sleep(&mut w, t[1], clock, 5 * MS), None);
-        w.advance(4 * MS);
-        assert_eq!(w.result(t[1]), None, "clock {clock}: early");
-        w.advance(3 * MS);
-        assert_eq!(w.result(t[1]), Some(0), "clock {clock}");
-        assert!(read(&mut w, t[0], clock) >= before + 5 * MS);
-    }
-}
-
-#[test]
-fn a_signal_ends_a_sleep_on_cpu_time() {
-    let (mut w, t) = World::with_threads(2);
-    w.handle(t[0], 10, 0);
-    let clock = clock_of(&w, t[0]);
-    assert_eq!(sleep(&mut w, t[1], clock, 50 * MS), None);
-    w.advance(20 * MS);
-    w.signal(t[0], t[1], 10);
-    assert_eq!(w.result(t[1]), err(Errno::EINTR));
-    assert_eq!(u64::from(w.peek(word(14) + 8)), 30 * MS, "the rest");
-    // It stands in no queue any more.
-    w.advance(100 * MS);
-    assert_eq!(w.result(t[1]), err(Errno::EINTR));
-}
-
-#[test]
-fn who_sleeps_on_the_clock_of_the_dead_sleeps_on() {
-    let (mut w, t) = World::with_threads(3);
-    w.handle(t[0], 10, 0);
-    let clock = clock_of(&w, t[2]);
-    assert_eq!(sleep(&mut w, t[1], clock, 5 * MS), None);
-    w.later(t[2], nr::EXIT, [0; 6]);
-    w.advance(50 * MS);
-    assert_eq!(w.result(t[1]), None);
-    w.signal(t[0], t[1], 10);
-    assert_eq!(w.result(t[1]), err(Errno::EINTR));
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl<M: Host> Linux<'_, M> {
         }
     }
 
-    /// What is left of a copy from file to file that has moved `got` bytes. One of our signals may have cut it short,
+    /// The rest of a copy from file to file that has moved `got` bytes. One of our signals may have cut the copy short,
     /// and the program would take that for the end of the file.
     pub(crate) fn rest_of_copy(&self, call: &Call, got: isize) -> Option<Call> {
         let len_at = match call.nr {
